@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from fastapi.staticfiles import StaticFiles
 from starlette.exceptions import HTTPException
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from replication.config.serve_settings import ServeConfig
@@ -33,6 +35,15 @@ log = Log(__name__)
 STATIC: Final = Path(__file__).parent / "static"
 _STATUS: Final = {"no-answer": 404, "configuration": 422, "guard": 409, "lease": 409}
 _REFRESH_SECONDS: Final = 5.0
+ROUTERS: Final = (
+    api.router,
+    changes.router,
+    steer.router,
+    samples.router,
+    pages.router,
+    steer_page.router,
+    sample_page.router,
+)
 MOST_STOPS: Final = 40
 """Flows that may be stopping at a time; each has a thread until it has stopped."""
 
@@ -77,13 +88,8 @@ def build_app(parts: Parts, serve: ServeConfig, tokens: Tokens | None, version: 
     app.state.prefix = serve.prefix
     app.state.has_tokens = tokens is not None
     app.state.is_secure = bool(serve.certificate)
-    app.include_router(api.router)
-    app.include_router(changes.router)
-    app.include_router(steer.router)
-    app.include_router(samples.router)
-    app.include_router(pages.router)
-    app.include_router(steer_page.router)
-    app.include_router(sample_page.router)
+    for router in ROUTERS:
+        app.include_router(router)
     app.mount("/static", StaticFiles(directory=STATIC), name="static")
     _add_probes(app, parts)
     _add_errors(app)
@@ -137,7 +143,7 @@ def _add_errors(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
         response = answer(request, error.status_code, "http", str(error.detail))
-        for name, value in (error.headers or {}).items():
+        for name, value in _headers(error, request.scope).items():
             response.headers[name] = value
         return response
 
@@ -146,6 +152,21 @@ def _add_errors(app: FastAPI) -> None:
         log.error("serve_failed", path=request.url.path, text=f"{type(error).__name__}: {error}")
         text = "an internal error, which the log of serve has; please report it"
         return answer(request, 500, "internal", text)
+
+
+def _headers(error: HTTPException, scope: Scope) -> dict[str, str]:
+    """Returns the headers of an answer; the framework names the methods of one route alone."""
+    headers = dict(error.headers or {})
+    if error.status_code != HTTPStatus.METHOD_NOT_ALLOWED:
+        return headers
+    fitting = (
+        route
+        for router in ROUTERS
+        for route in router.routes
+        if isinstance(route, Route) and route.matches(scope)[0] is not Match.NONE
+    )
+    methods = sorted({method for route in fitting for method in route.methods or ()})
+    return {**headers, "Allow": ", ".join(methods)} if methods else headers
 
 
 @asynccontextmanager

@@ -229,6 +229,14 @@ def test_the_page_shows_the_newest_and_rest_has_all_of_them(steered: Steered) ->
     assert (numbers, rest["next"]) == (list(range(25, 0, -1)), None)
 
 
+def test_a_path_names_all_of_its_methods(steered: Steered) -> None:
+    refused = steered.served.ask(CHANGES, "DELETE", headers=bearer(steered.write))
+    undo = steered.get(f"{CHANGES}/1/undo")
+
+    assert (refused.status, refused.headers["allow"]) == (405, "GET, POST")
+    assert (undo.status, undo.headers["allow"]) == (405, "POST")
+
+
 def test_a_history_that_cannot_be_read_leaves_the_rest_of_the_page(
     steered: Steered, tmp_path: Path
 ) -> None:
