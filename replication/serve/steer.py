@@ -74,7 +74,7 @@ class ChangeOrder(Stop):
     """A request to change a flow while it runs, as the commands do."""
 
     what: Order
-    items: list[Annotated[str, Field(max_length=LONGEST_REASON)]] = Field(
+    items: list[str] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
         description="Names or regexes; of a pause also clicks:3, and none is the whole flow; "
