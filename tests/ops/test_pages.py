@@ -273,8 +273,10 @@ def test_whoever_may_write_changes_a_flow_on_its_page(page: Page, tmp_path: Path
         page.get_by_label("topics of a limit").fill(f"{'clicks' * 30}|x")
         page.get_by_label("reason").first.fill(EVIL)
         page.get_by_role("button", name="show what it would do").click()
+        page.get_by_text("Nothing has been changed yet").wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("button", name="limit now").click()
+        page.get_by_text("It was requested").wait_for()
         page.get_by_role("link", name="A→B").click()
         row = page.locator('tr[data-change="1"]')
         assert EVIL in row.inner_text()
@@ -282,6 +284,7 @@ def test_whoever_may_write_changes_a_flow_on_its_page(page: Page, tmp_path: Path
         assert Axe().run(page).violations_count == 0
         row.get_by_role("button", name="undo").click()
         page.get_by_role("button", name="undo now").click()
+        page.get_by_text("It was requested").wait_for()
         page.goto(f"{served.url}/flows/A/B")
         assert "undone" in row.inner_text()
 

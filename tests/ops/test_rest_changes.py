@@ -41,7 +41,7 @@ class Steered:
     def get(self, path: str = CHANGES, token: str = "") -> Reply:
         return self.served.ask(path, headers=bearer(token or self.read))
 
-    def post(self, path: str = CHANGES, token: str = "", **body: object) -> Reply:
+    def post(self, path: str = CHANGES, token: str = "", /, **body: object) -> Reply:
         headers = {**JSON, **bearer(token or self.write)}
         return self.served.ask(path, "POST", json.dumps(body), headers)
 
@@ -150,7 +150,7 @@ def test_only_the_role_write_may_change_a_flow(steered: Steered) -> None:
     steered.made(what="limit", items=["bytes=5MB"])
 
     denied = [
-        steered.post(token=steered.read, what="pause", dry_run=True),
+        steered.post(CHANGES, steered.read, what="pause", dry_run=True),
         steered.post(f"{CHANGES}/1/undo", steered.read, dry_run=False),
     ]
     nobody = steered.served.ask(CHANGES, "POST", '{"what": "pause"}', JSON)
