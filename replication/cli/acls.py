@@ -7,6 +7,7 @@ from typing import Final
 import click
 
 from replication.cli.options import FILE, known_errors
+from replication.cli.with_changes import with_changes
 from replication.config.file import load_config
 from replication.config.tree import MirrorConfig
 from replication.control.clients import principals_of, servers_of
@@ -49,10 +50,10 @@ UNKNOWN: Final = "User:MIRROR"
 def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> None:
     """Print the ACLs that the mirror's users need.
 
-    Contacts no cluster. ACLs support only names and prefixes, so a regular expression is reduced
-    to its literal prefix.
+    Contacts no cluster; the lists are those in force. ACLs support only names and prefixes, so a
+    regular expression is reduced to its literal prefix.
     """
-    config = load_config(file)
+    config = with_changes(load_config(file))
     principals = {**principals_of(config), **_given(file, config, given)}
     servers = servers_of(config)
     for alias, grants in needed_acls(config, failover=failover).items():

@@ -68,8 +68,9 @@ def plan(
     """
     if topic and not records:
         raise click.UsageError("--topic is for --sample; write --sample 20 as well")
-    config = in_force(load_config(file, clusters))
+    config = load_config(file, clusters)
     check_loops(config)
+    config = in_force(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
     storage = storage_for(config.access)
     with open_reader(config.access) as state:

@@ -14,6 +14,7 @@ from replication.cli.options import (
     print_table,
     say,
 )
+from replication.cli.with_changes import with_changes
 from replication.config.file import load_config
 from replication.control.schemas import SchemaLook, look_at_schemas
 from replication.errors import GuardError, NoAnswerError
@@ -32,7 +33,7 @@ def schemas(*, file: str, name: str | None, diff: bool, as_json: bool) -> None:
     replaced. Exits with 5 where ids or versions contradict each other, with 8 where something is
     missing.
     """
-    config = load_config(file)
+    config = with_changes(load_config(file))
     look = look_at_schemas(config, chosen_flow(config, name))
     if as_json:
         print_json(look.document())

@@ -15,6 +15,7 @@ from replication.cli.options import (
     say,
 )
 from replication.cli.sample_lines import print_sample
+from replication.cli.with_changes import with_changes
 from replication.config.file import load_config
 from replication.config.to_yaml import setting_line
 from replication.config.transforms import ADD, PREFIX, read_transforms
@@ -80,7 +81,7 @@ def transform(  # noqa: PLR0913 - one parameter for each option
     settings |= {"headers.remove": remove_header} if remove_header else {}
     is_tried = len(settings) > 1 or add_header
     tried = _tried(settings, add_header) if is_tried else ()
-    config = chosen_flow(load_config(file), name)
+    config = chosen_flow(with_changes(load_config(file)), name)
     sample = sample_topic(config, Wanted(records, topic, tried))
     in_file = {f"{PREFIX}NAME.{end}": raw for end, raw in settings.items() if is_tried}
     if as_json:

@@ -7,6 +7,7 @@ from replication.config.changes import Change
 from replication.config.state_access import StateAccess
 from replication.config.steering import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import SetupError, StateError
 from replication.model import Flow
 from replication.state.change_files import open_changes
 
@@ -35,6 +36,37 @@ def in_force(mirror: MirrorConfig) -> MirrorConfig:
         mirror,
         flows=tuple(found[flow.flow].overlaid(flow) for flow in mirror.flows),
         other_flows=tuple(found[flow.flow].overlaid(flow) for flow in mirror.other_flows),
+    )
+
+
+def known_in_force(mirror: MirrorConfig) -> tuple[MirrorConfig, str]:
+    """Returns *mirror* as `in_force` does, or as its file has it, and why that is so; else "".
+
+    It is for whoever says something useful by the file alone, and says the reason beside it.
+    """
+    try:
+        return in_force(mirror), ""
+    except (StateError, SetupError) as error:
+        return mirror, _doubt(mirror, error)
+
+
+def known_flow(mirror: MirrorConfig, config: FlowConfig) -> tuple[FlowConfig, tuple[str, ...]]:
+    """Returns one flow of *mirror* as `known_in_force` does; the reason is a tuple of at most one.
+
+    Args:
+        mirror: Where changes are.
+        config: The flow, as the file has it.
+    """
+    try:
+        return steerings(mirror.access, [config.flow])[config.flow].overlaid(config), ()
+    except (StateError, SetupError) as error:
+        return config, (_doubt(mirror, error),)
+
+
+def _doubt(mirror: MirrorConfig, error: Exception) -> str:
+    return (
+        f"what operators have changed is not known, so the lists are those of {mirror.file}: "
+        f"{error}"
     )
 
 

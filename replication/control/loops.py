@@ -7,7 +7,8 @@ user's may not, so such flows are checked before any of them starts, whichever p
 from contextlib import ExitStack
 
 from replication.config.loops import endless_loops
-from replication.config.tree import MirrorConfig
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.changed import known_in_force
 from replication.errors import ClusterError, ConfigError
 from replication.kafka.cluster import Cluster
 from replication.kafka.same_cluster import distinct_ids
@@ -22,7 +23,8 @@ log = Log(__name__)
 def check_loops(config: MirrorConfig) -> None:
     """Checks the flows with identity naming, if their clusters form a circle at all.
 
-    Flows that other processes run are among them.
+    Flows that other processes run are among them. The lists are those in force; where the state
+    directory cannot be read, the file's are checked, and a warning says so.
 
     Without an answer from a cluster the check is left out: the flows are checked again when they
     start, as far as they run in one process.
@@ -30,9 +32,8 @@ def check_loops(config: MirrorConfig) -> None:
     Raises:
         ConfigError: A topic would be copied in a circle.
     """
-    flows = (*config.flows, *config.other_flows)
-    identity = [flow for flow in flows if isinstance(flow.policy, IdentityPolicy | CustomPolicy)]
-    if not endless_loops({(flow.flow.source, flow.flow.target): False for flow in identity}):
+    identity = flows_in_a_circle(config)
+    if not identity:
         return
     admins = {side.alias: side.admin for flow in identity for side in (flow.source, flow.target)}
     try:
@@ -46,3 +47,24 @@ def check_loops(config: MirrorConfig) -> None:
     loops = find_topic_loops(identity, names, ids)
     if loops:
         raise ConfigError(config.file, loops)
+
+
+def flows_in_a_circle(config: MirrorConfig) -> list[FlowConfig]:
+    """Returns the flows that might copy a topic in a circle, with their lists in force.
+
+    There are none where the clusters of such flows form no circle; nobody reads changes then.
+    """
+    if not endless_loops(
+        {(flow.flow.source, flow.flow.target): False for flow in _unended(config)}
+    ):
+        return []
+    known, doubt = known_in_force(config)
+    if doubt:
+        log.warning("loops_not_checked", text=f"not by what is in force: {doubt}")
+    return _unended(known)
+
+
+def _unended(config: MirrorConfig) -> list[FlowConfig]:
+    """Returns the flows whose policies may not end a circle by themselves."""
+    flows = (*config.flows, *config.other_flows)
+    return [flow for flow in flows if isinstance(flow.policy, IdentityPolicy | CustomPolicy)]

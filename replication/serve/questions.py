@@ -13,6 +13,7 @@ from replication.config.keys import KEYS
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import text
 from replication.control.accept import Acceptance, plan_acceptance
+from replication.control.changed import known_flow, steerings
 from replication.control.groups import group_status, wanted_groups
 from replication.control.positions import FlowPositions, flow_positions
 from replication.control.starts import open_clusters, stored_map
@@ -77,16 +78,18 @@ class Questions:
 
     def translate(self, flow: FlowConfig, question: Question) -> dict[str, Any]:
         """Translates an offset by the offset map, which whoever runs the flow writes first."""
+        flow, unread = known_flow(self.config, flow)
         with open_written(self.config, flow) as (state, doubts):
             answer = answer_question(flow, state.offsets(flow.flow).runs, question)
-        return {**answer.document(), "problems": list(doubts)}
+        return {**answer.document(), "problems": [*unread, *doubts]}
 
     def group(self, flow: FlowConfig, name: str) -> tuple[list[dict[str, object]], list[str]]:
         """Returns where a group is on both clusters, by partition, and what is in doubt."""
+        flow, unread = known_flow(self.config, flow)
         with open_view(self.config, flow) as view:
             wanted = wanted_groups(flow, ())
             found = group_status(view, lambda group: group == name and wanted(group))
-        return [status.document() for status in found.statuses], list(found.problems)
+        return [status.document() for status in found.statuses], [*unread, *found.problems]
 
     def log_ends(
         self, flow: FlowConfig, topic: str, remote: str, numbers: Sequence[int]
@@ -151,6 +154,7 @@ class Questions:
         self, flow: FlowConfig, what: tuple[str, int | None], start: StartOffset
     ) -> Acceptance:
         """Returns what it would mean that a topic goes on; nothing is changed."""
+        flow = steerings(self.config.access, [flow.flow])[flow.flow].overlaid(flow)
         with (
             open_reader(self.config.access) as state,
             open_clusters(flow) as clusters,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.changed import known_in_force
 from replication.control.clients import admins_of, clients_of, principals_of
 from replication.control.doctor.brokers import AskedCluster
 from replication.control.doctor.certificates import look_at_own
@@ -18,7 +19,7 @@ from replication.control.doctor.host import (
     look_at_machine,
     look_at_versions,
 )
-from replication.control.doctor.judgement import Judgement, failed, told
+from replication.control.doctor.judgement import Judgement, failed, told, unknown
 from replication.control.doctor.lease import look_at_leases
 from replication.control.doctor.ports import look_at_ports
 from replication.control.doctor.registries import look_at_registries
@@ -36,6 +37,7 @@ from replication.state.readers import open_reader
 from replication.topics.needed_acls import YOURS
 
 AT_ONCE: Final = 8
+CHANGES: Final = "changes of operators"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +66,20 @@ def examine_rest(error: ConfigError, environ: Mapping[str, str]) -> tuple[Judgem
     )
 
 
+def with_changes(start: Start) -> tuple[Start, tuple[Judgement, ...]]:
+    """Returns *start* with the lists in force; with those of the file, if a row says why."""
+    config, doubt = known_in_force(start.config)
+    rows = (unknown(CHANGES, doubt, "mend state.dir, and ask again"),) if doubt else ()
+    return replace(start, config=config), rows
+
+
 def examine(start: Start) -> tuple[Judgement, ...]:
     """Returns all that is found, in the order in which a start meets it.
 
-    A subject that cannot be looked at does not keep the others from being looked at.
+    A subject that cannot be looked at does not keep the others from being looked at. The lists are
+    those in force, or the file's where it is not known what operators have changed.
     """
+    start, doubts = with_changes(start)
     config = start.config
     found = [
         *_guarded("the file", lambda: look_at_file(config, start.master)),
@@ -82,6 +93,7 @@ def examine(start: Start) -> tuple[Judgement, ...]:
         *look_at_versions(),
         *_guarded("ports", lambda: look_at_ports(config)),
         *_guarded("state.dir", lambda: look_at_state_dir(config)),
+        *doubts,
         *_look_at_clusters(config),
     ]
     sights = _look_at_flows(config)
