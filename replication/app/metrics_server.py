@@ -28,7 +28,8 @@ log = Log(__name__)
 RETRY_SECONDS: Final = 5.0
 """Between two looks at a port that another process has."""
 
-READY: Final = frozenset[FlowState]({"running", "draining", "standby"})
+READY: Final = frozenset[FlowState]({"running", "draining", "standby", "paused"})
+"""States in which a flow does what it was asked to."""
 
 Look = Callable[[], Sequence[Observation]]
 """Returns the newest observation of each flow of the process."""

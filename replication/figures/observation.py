@@ -23,13 +23,15 @@ FlowState = Literal[
     "stopped",
     "failed",
 ]
-"""What a flow does. `standby` is only in the standby's own answers; `paused` is reserved. The last
-word of a flow is `drained`, `stopped` or `failed`."""
+"""What a flow does. `standby` is only in the standby's own answers; `paused` is a flow of which an
+operator has paused all that it copies. The last word of a flow is `drained`, `stopped` or
+`failed`."""
 
 ENDED: Final = frozenset[FlowState]({"drained", "stopped", "failed"})
 
-TopicState = Literal["copying", "lagging", "stalled", "set-aside", "leaderless"]
-"""What a topic or partition does: the worst of its partitions counts for a topic."""
+TopicState = Literal["copying", "paused", "lagging", "stalled", "set-aside", "leaderless"]
+"""What a topic or partition does: the worst of its partitions counts for a topic. What an operator
+has paused is so whatever else it would be, and worse than what is copied without a lag."""
 
 Answer = Literal["exact", "bounded", "none", "waiting"]
 """How a group's commit in a partition is translated."""

@@ -89,26 +89,18 @@ FIGURES: Final[tuple[Figure, ...]] = (
         mm2="connector status", srm="herder status",
     ),
     Figure("condition", "gauge", "", "1 while the condition holds.", ("code",)),
-    Figure(
-        "observed_timestamp_seconds", "gauge", "seconds", "When these figures were measured.",
-    ),
-    Figure(
-        "started_timestamp_seconds", "gauge", "seconds", "When the process took the flow.",
-    ),
+    Figure("observed_timestamp_seconds", "gauge", "seconds", "When these figures were measured."),
+    Figure("started_timestamp_seconds", "gauge", "seconds", "When the process took the flow."),
     Figure(
         "ended_timestamp_seconds", "gauge", "seconds", "When the flow ended; absent while it runs.",
     ),
-    Figure(
-        "exit_code", "gauge", "", "The exit code of the flow; absent while it runs."
-    ),
+    Figure("exit_code", "gauge", "", "The exit code of the flow; absent while it runs."),
     Figure("lease_held", "gauge", "", "1 if this process owns the part of the flow.", ("part",)),
     Figure(
         "cluster_reachable", "gauge", "", "0 while the cluster does not answer.", ("cluster",),
         srm="MSK AuthError, Redpanda client_errors",
     ),
-    Figure(
-        "generation", "gauge", "", "The number of the newest generation.", mm2="generation",
-    ),
+    Figure("generation", "gauge", "", "The number of the newest generation.", mm2="generation"),
     Figure(
         "restarts_total", "counter", "", "Queries that failed and were started again.", ("part",),
         mm2="task failures",
@@ -142,6 +134,11 @@ FIGURES: Final[tuple[Figure, ...]] = (
         "How long the oldest record that is not on the target has been on the source; 0 if none "
         "is. The greatest over the partitions.",
         ("topic",), mm2="record-age-ms-max (at poll)", levels=("flow", "topic", "partition"),
+    ),
+    Figure(
+        "unpaused_lag_seconds", "gauge", "seconds",
+        "The greatest `lag_seconds` of partitions that nobody has paused; absent where all are.",
+        levels=_BOTH,
     ),
     Figure(
         "lag_bytes", "gauge", "bytes",
@@ -223,6 +220,7 @@ FIGURES: Final[tuple[Figure, ...]] = (
         "topic_set_aside", "gauge", "", "1 for each topic that is set aside, at most 100.",
         ("topic", "reason"), srm="topic FAULTED (Redpanda)",
     ),
+    Figure("topic_paused", "gauge", "", "1 for each topic with paused partitions.", ("topic",)),
     Figure(
         "given_up_offsets_total", "counter", "offsets",
         "Source offsets lost or repeated by a decision; the events name the topics.", ("cause",),

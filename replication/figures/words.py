@@ -290,10 +290,11 @@ def _worst(row: Mapping[str, Any]) -> dict[str, object]:
     return {**row, "figures": _known(row["figures"]), "partitions": partitions}
 
 
-def _lag(part: Mapping[str, Any]) -> tuple[bool, float, float]:
+def _lag(part: Mapping[str, Any]) -> tuple[int, float, float]:
     figures = part["figures"]
     seconds, records = figures.get("lag_seconds"), figures.get("lag_records")
-    return part["state"] not in ("copying", "lagging"), seconds or 0.0, records or 0.0
+    rank = {"copying": 0, "lagging": 0, "paused": 1}.get(part["state"], 2)
+    return rank, seconds or 0.0, records or 0.0
 
 
 def _known(figures: Mapping[str, Any]) -> dict[str, Any]:

@@ -24,8 +24,9 @@ from replication.topics.topic_plan import TopicPlan
 if TYPE_CHECKING:
     from replication.config.limits import Limit
 
-Activity = Literal["starting", "replicating", "waiting", "ended"]
-"""What the loop of a flow does: `waiting` is for a cluster, or before another attempt."""
+Activity = Literal["starting", "replicating", "waiting", "paused", "ended"]
+"""What the loop of a flow does: `waiting` is for a cluster, or before another attempt, `paused` is
+for an operator, who has paused all of it."""
 
 TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
@@ -59,6 +60,9 @@ class Copying:
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
+        paused: The partitions that operators have paused, with the next offset of each on the
+            source by the offset map; None if nothing of it was ever copied.
+        paused_topics: Their topics, as in *topics*.
     """
 
     mode: Mode | None = None
@@ -74,6 +78,13 @@ class Copying:
     restarts: int = 0
     map_written_at: float | None = None
     looked_at: float = 0.0
+    paused: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    paused_topics: Mapping[str, str] = field(default_factory=dict)
+
+    def next_offset(self, tp: TopicPartition) -> int | None:
+        """Returns the next offset of *tp* on the source; None if nothing of it was ever copied."""
+        position = self.positions.get(tp)
+        return self.paused.get(tp) if position is None else position.upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +169,13 @@ class FlowBoard:
         if (activity, reason) != (self._state.activity, self._state.reason):
             self._state = State(activity, reason=reason)
 
+    def have_nothing(self, *, is_paused: bool) -> None:
+        """Notes that there is nothing to copy now: it is all paused, or no topic matches."""
+        if is_paused:
+            self.turn_to("paused")
+        else:
+            self.turn_to("waiting", "no topic matches")
+
     def begin(
         self,
         number: int,
@@ -175,6 +193,12 @@ class FlowBoard:
             topics={**old.topics, **plan.topics},
             positions={**old.positions, **starts},
         )
+
+    def pause(
+        self, offsets: Mapping[TopicPartition, int | None], topics: Mapping[str, str]
+    ) -> None:
+        """Notes which partitions are paused from now on, and which are their remote topics."""
+        self._copying = replace(self._copying, paused=offsets, paused_topics=topics)
 
     def reads(self, readings: Iterable[Reading]) -> None:
         """Notes how the running generations read."""

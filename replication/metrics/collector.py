@@ -210,6 +210,14 @@ def _set_aside(cut: Cut) -> Iterable[Row]:
     return [((topic.topic, _first_line(topic.reason)), 1.0) for topic in cut.aside]
 
 
+def _paused(cut: Cut) -> Iterable[Row]:
+    return [
+        ((topic.topic,), 1.0)
+        for topic in cut.topics
+        if any(part.state == "paused" for part in topic.partitions)
+    ]
+
+
 def _first_line(text: str) -> str:
     line = text.strip().partition("\n")[0]
     return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}.."
@@ -248,6 +256,7 @@ _RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
     "topic_latency_seconds": _latencies,
     "partitions": _partition_states,
     "topic_set_aside": _set_aside,
+    "topic_paused": _paused,
     "partition_lag_records": _of_partitions("lag_records"),
     "partition_lag_seconds": _of_partitions("lag_seconds"),
     "group_partitions": _answers,

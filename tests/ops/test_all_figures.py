@@ -37,6 +37,7 @@ NEEDS_MORE = {
     "retention_headroom_seconds": "a topic lags by more than a minute",
     "partition_lag_records": "a partition lags at the moment of a look",
     "partition_lag_seconds": "the same",
+    "topic_paused": "an operator has paused a partition",
     "throttle_seconds": "a quota holds the flow back",
 }
 """Figures that a healthy mirror does not have, and when they are there; other tests have those."""

@@ -21,7 +21,16 @@ from replication.metrics.page import MetricsPage
 from replication.model import Flow
 from tests.support.documents import anchors, text_of
 from tests.support.local import REPOSITORY
-from tests.support.observed import LABELLED, condition, group, lagging, observed, set_aside, topic
+from tests.support.observed import (
+    LABELLED,
+    condition,
+    group,
+    lagging,
+    observed,
+    paused,
+    set_aside,
+    topic,
+)
 from tests.support.prometheus import (
     MONITORING,
     board,
@@ -142,6 +151,7 @@ class MadeUp:
 
     changes: dict[str, Any] = field(default_factory=dict)
     given_up: float = 0.0
+    late: float = 90.0
     ended: tuple[Observation, ...] = ()
     looks: int = 0
 
@@ -152,13 +162,19 @@ class MadeUp:
         histogram = Histogram.of([self.looks] * (len(BOUNDS) + 1), 42.5 * grown)
         given_up = {"given_up_offsets_total": {"records-expired": self.given_up}}
         counts = {name: dict.fromkeys(values, grown) for name, values in BOUNDED.items()}
-        times = {name: now for name in names_at("flow") if name.endswith("timestamp_seconds")}
+        known = {name: now for name in names_at("flow") if name.endswith("timestamp_seconds")}
+        known["unpaused_lag_seconds"] = self.late
         seen = observed(
             as_of=now,
-            figures={**observed().figures, **times, **dict.fromkeys(COUNTERS, grown)},
+            figures={**observed().figures, **known, **dict.fromkeys(COUNTERS, grown)},
             histograms=dict.fromkeys(observed().histograms, histogram),
             labelled={**LABELLED, **counts, **given_up},
-            topics=(topic("orders", 1000.0 * grown), lagging("payments", 90.0), set_aside("audit")),
+            topics=(
+                topic("orders", 1000.0 * grown),
+                lagging("payments", 90.0),
+                set_aside("audit"),
+                paused("clicks"),
+            ),
             groups=(
                 GroupFigures("billing", group("billing", group_blocked=1.0).figures, {"none": 2}),
             ),
@@ -217,6 +233,7 @@ def test_alerts_fire_and_clear_in_a_real_prometheus(tmp_path: Path) -> None:
         flow.given_up = 120.0
         wait_until(lambda: "RecordsGivenUp" in prometheus.alerts(), SECONDS)
         flow.changes = {"topics": (topic("orders", 1e6),), "groups": (), "conditions": ()}
+        flow.late = 1.0
         calm = always | {"StateNotWritten", "Restarting", "DeadLetters"}  # counters grow
         wait_until(lambda: not prometheus.alerts().keys() - calm, 3 * SECONDS)
         flow.changes = {"state": "failed", "ended_at": time.time(), "exit_code": 6}

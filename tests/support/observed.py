@@ -53,6 +53,16 @@ def lagging(name: str, seconds: float) -> TopicFigures:
     return topic(name, state="lagging", figures=figures, partitions=(part,))
 
 
+def paused(name: str, seconds: float = 90.0) -> TopicFigures:
+    """A topic of two partitions, one of which an operator has paused: it is behind."""
+    parts = (
+        PartitionFigures(0, "paused", {"lag_seconds": seconds, "lag_records": 7.0}),
+        PartitionFigures(1, "copying", {"lag_seconds": 0.0, "lag_records": 0.0}),
+    )
+    figures = {"lag_seconds": seconds, "lag_records": 7.0, "unpaused_lag_seconds": 0.0}
+    return topic(name, state="paused", figures=figures, partitions=parts)
+
+
 def group(name: str, **figures: float) -> GroupFigures:
     """A group with all its figures."""
     known = dict.fromkeys(names_at("group"), 0.0) | figures

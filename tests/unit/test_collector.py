@@ -23,6 +23,7 @@ from tests.support.observed import (
     group,
     lagging,
     observed,
+    paused,
     set_aside,
     topic,
 )
@@ -59,7 +60,9 @@ def series(page: bytes) -> Series:
 def test_each_figure_is_exported_or_named_as_not_exported(figure: Figure) -> None:
     """Rates, positions and the like are not: Prometheus computes them."""
     has_ended = figure.name in {"ended_timestamp_seconds", "exit_code"}
-    found = families(ENDED_FLOW if has_ended else observed())
+    found = families(
+        ENDED_FLOW if has_ended else observed(topics=(*observed().topics, paused("clicks")))
+    )
     if not figure.is_metric:
         assert figure.name not in found
         return
@@ -70,6 +73,16 @@ def test_each_figure_is_exported_or_named_as_not_exported(figure: Figure) -> Non
     assert family.samples, "every figure of the observation is known"
     labels = {"source", "target", *figure.labels}
     assert {frozenset(sample.labels) - {"le"} for sample in family.samples} == {frozenset(labels)}
+
+
+def test_what_an_operator_has_paused_is_told_apart_from_what_lags() -> None:
+    one = observed(topics=(topic("orders"), lagging("payments", 90.0), paused("clicks", 900.0)))
+
+    assert values("topic_paused", one) == {"clicks": 1.0}
+    assert values("partitions", one) == {
+        "copying": 2, "paused": 1, "lagging": 1, "stalled": 0, "set-aside": 0, "leaderless": 0,
+    }  # fmt: skip
+    assert values("lag_seconds", one)["clicks"] == 900.0
 
 
 def test_nothing_else_is_exported_but_the_process() -> None:

@@ -92,10 +92,10 @@ def test_the_pages_say_what_is_observed() -> None:
 
 @pytest.mark.parametrize(
     ("state", "status"),
-    [("running", 200), ("draining", 200), ("standby", 200), ("starting", 503), ("waiting", 503),
-     ("failed", 503), ("stopped", 503)],
+    [("running", 200), ("draining", 200), ("standby", 200), ("paused", 200), ("starting", 503),
+     ("waiting", 503), ("failed", 503), ("stopped", 503)],
 )  # fmt: skip
-def test_ready_is_who_runs_or_stands_by(state: str, status: int) -> None:
+def test_ready_is_who_runs_stands_by_or_is_paused(state: str, status: int) -> None:
     with running([observed(state=state)]) as port:
         assert get(port, "/readyz")[0] == status
 

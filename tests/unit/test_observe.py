@@ -13,9 +13,10 @@ from replication.figures.recent import Recent
 from replication.flows.board import Copying, Figures, FlowBoard, GroupRound
 from replication.flows.observe.conditions import Conditions, FlowFacts
 from replication.flows.observe.groups import GroupLooks
-from replication.flows.observe.partitions import STALLED_SECONDS, Partitions
+from replication.flows.observe.partitions import STALLED_SECONDS, Partitions, Standing
 from replication.flows.observe.sight import of_heartbeats
 from replication.flows.observe.topics import TopicLooks
+from replication.flows.publish.look import STATES
 from replication.flows.replicate.set_aside import RefusedTopicError
 from replication.groups.positions import GroupPosition
 from replication.model import Committed, Flow, NewEvent, Position, TopicPartition
@@ -62,6 +63,99 @@ def test_a_partition_that_stands_before_records_is_stalled() -> None:
 
     assert [own for own, _ in states] == ["copying", "lagging", "stalled"]
     assert {other for _, other in states} == {"leaderless"}
+
+
+def paused_looks(offsets: dict[TopicPartition, int | None]) -> list[list[Standing]]:
+    """Two looks at what is copied but for *offsets*, between which both logs grow for long."""
+    board, partitions = begun(), Partitions()
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 0, OTHER: 0})
+    board.pause(offsets, {"t": "A.t"})
+    looks = []
+    for now in (101.0, 106.0, 107.0 + STALLED_SECONDS):
+        looks.append(partitions.look(now, board.look().copying, {TP}))
+        partitions.saw(now + 1, {TP: 5, OTHER: 5})
+    return looks[1:]
+
+
+def test_a_paused_partition_is_neither_lagging_nor_stalled_nor_leaderless_but_its_lag_counts() -> (
+    None
+):
+    looks = paused_looks({TP: 0})
+
+    assert [[one.state for one in look] for look in looks] == [
+        ["paused", "lagging"],
+        ["paused", "stalled"],
+    ]
+    lags = [look[0].lag for look in looks]
+    assert [lag and lag.records for lag in lags] == [5, 5]
+
+
+@pytest.mark.parametrize(("is_paused", "state"), [(True, "paused"), (False, "waiting")])
+def test_a_flow_of_which_all_is_paused_is_paused_and_does_not_wait(
+    is_paused: bool,  # noqa: FBT001 - a parameter of the test
+    state: str,
+) -> None:
+    board = FlowBoard()
+    board.have_nothing(is_paused=is_paused)
+
+    assert STATES[board.look().state.activity] == state
+
+
+def test_a_resumed_partition_has_as_long_as_any_other_until_it_is_stalled() -> None:
+    board, partitions = begun(), Partitions()
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 5, OTHER: 0})
+    partitions.look(101.0, board.look().copying, ())
+    board.pause({TP: 0}, {"t": "A.t"})
+    partitions.look(110.0, board.look().copying, ())
+    board.pause({}, {})
+    late = 111.0 + STALLED_SECONDS
+
+    assert partitions.look(late, board.look().copying, ())[0].state == "lagging"
+
+
+def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() -> None:
+    board, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 5, OTHER: 0})
+    board.end()
+    board.pause({TP: 0}, {"t": "A.t"})
+    plan = TopicPlan({"u": "A.u"}, (), {}, (OTHER,), {"u": "2"}, {})
+    board.begin(2, "microbatch", plan, {OTHER: Position(0, 0)})
+    look = board.look()
+
+    own, other = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
+    assert (own.topic, own.remote, own.state, other.state) == ("t", "A.t", "paused", "copying")
+    assert own.figures["lag_records"] == 5
+
+
+def test_a_process_that_starts_with_a_pause_knows_the_lag_by_the_offset_map() -> None:
+    board, partitions = FlowBoard(), Partitions()
+    board.pause({TP: 3, OTHER: None}, {"t": "A.t", "u": "A.u"})
+    partitions.known(board.look().copying)
+    partitions.saw(100.0, {TP: 10, OTHER: 4})
+
+    own, never = partitions.look(101.0, board.look().copying, ())
+    assert (own.state, own.position, own.lag and own.lag.records) == ("paused", 3, 7)
+    assert (never.state, never.lag) == ("paused", None)
+    assert never.figures().figures == {"source_log_end": 4}
+    assert list(partitions.of_unknown_age(board.look().copying)) == [(TP, 3, 10)]
+
+    board.pause({}, {})  # an exclude takes the topics out while the flow is paused
+    assert partitions.look(102.0, board.look().copying, ()) == []
+
+
+def test_the_lag_of_what_is_paused_counts_for_no_alert_and_no_condition() -> None:
+    (_, look) = paused_looks({TP: 0})
+    board = begun().look()
+
+    own, other = TopicLooks().look(300.0, board, look, None)
+    assert own.figures["lag_seconds"] > STALLED_SECONDS
+    assert "unpaused_lag_seconds" not in own.figures
+    assert other.figures["unpaused_lag_seconds"] == other.figures["lag_seconds"]
+    late = {"lag_seconds": 900.0, "unpaused_lag_seconds": 2.0}
+    assert Conditions().look(sight(figures=late, topics=(own,))) == ()
 
 
 def test_lag_goes_on_while_the_loop_does_not_run() -> None:
@@ -174,7 +268,7 @@ def stalled(at: float) -> Figures:
     [
         (sight(board=stalled(1000.0)), "set-aside"),
         (sight(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)), "stalled"),
-        (sight(figures={"lag_seconds": 31.0}), "lag-above-slo"),
+        (sight(figures={"unpaused_lag_seconds": 31.0}), "lag-above-slo"),
         (sight(figures={"map_age_seconds": 700.0}), "map-old"),
         (sight(silent={"A": "no route"}), "cluster-unreachable"),
         (sight(is_reported=False), "records-not-reported"),
@@ -222,7 +316,7 @@ def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> No
     "found",
     [
         sight(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)),
-        sight(figures={"lag_seconds": 31.0}),
+        sight(figures={"unpaused_lag_seconds": 31.0}),
     ],
     ids=["stalled", "lag"],
 )
@@ -278,3 +372,5 @@ def test_heartbeats_are_as_old_as_the_newest_that_was_copied() -> None:
         "heartbeat_latency_seconds": 0.004,
     }
     assert of_heartbeats(topics[1:], "heartbeats") == {}
+    paused = replace(topics[0], state="paused")
+    assert of_heartbeats([paused], "heartbeats") == {}

@@ -10,10 +10,18 @@ from replication.figures.observation import (
     GroupFigures,
     Observation,
     Owner,
+    PartitionFigures,
     TopicFigures,
     TopicState,
 )
-from replication.figures.words import Holder, Words, part_words, topic_key, topic_words
+from replication.figures.words import (
+    MOST_PARTITIONS,
+    Holder,
+    Words,
+    part_words,
+    topic_key,
+    topic_words,
+)
 from replication.flows.publish.topic_turns import (
     BURST_SECONDS,
     BYTES_PER_SECOND,
@@ -201,5 +209,28 @@ def test_the_topics_that_lag_most_are_urgent() -> None:
         return TopicFigures(name, None, state, "", {"lag_seconds": lag})
 
     many = [topic(f"t{number}", "lagging", float(number)) for number in range(100)]
-    looked = replace(LOOK, topics=(topic("well", "copying", 500.0), *many))
+    well = topic("well", "copying", 500.0), topic("asked for", "paused", 900.0)
+    looked = replace(LOOK, topics=(*well, *many))
     assert urgent_topics(looked) == [f"t{number}" for number in range(99, 79, -1)]
+
+
+def test_of_many_partitions_those_that_stall_are_said_first_then_the_paused_ones() -> None:
+    """A paused one is behind by far, and would take the place of what needs a look."""
+    states: list[tuple[TopicState, float]] = [("paused", 900.0)] * MOST_PARTITIONS
+    states += [("stalled", 130.0), ("lagging", 1000.0), ("copying", 0.0)]
+    parts = tuple(
+        PartitionFigures(number, state, {"lag_seconds": seconds})
+        for number, (state, seconds) in enumerate(states)
+    )
+    words = Words(FLOW)
+    say(
+        words,
+        replace(LOOK, topics=(TopicFigures("t", "A.t", "stalled", "", {}, {}, parts),)),
+        1,
+        9.0,
+    )
+
+    assert words.last is not None
+    (said,) = words.last.observed.topics
+    found = [part.state for part in said.partitions]
+    assert sorted(found) == ["paused"] * (MOST_PARTITIONS - 1) + ["stalled"]

@@ -132,7 +132,7 @@ def _of_topics(sight: FlowFacts) -> Iterator[Found]:
     if kept > 0:
         text = f"{kept} records could not be copied since the process began, and wait as letters"
         yield "dead-letters", None, text, "python -m replication dead-letters FILE"
-    lag = sight.figures.get("lag_seconds", 0.0)
+    lag = sight.figures.get("unpaused_lag_seconds", 0.0)  # a pause is no delay of the flow's
     if lag > sight.slo_lag_seconds:
         text = f"the oldest record that waits has waited for {lag:.0f} s"
         step = _quota_step(sight) or f"{status}; conf/docs/troubleshooting.md"

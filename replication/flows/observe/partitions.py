@@ -18,10 +18,14 @@ STALLED_SECONDS: Final = 120.0
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """Where a partition stands at one look; *lag* is None if its end was never seen."""
+    """Where a partition stands at one look.
+
+    The position is None if nothing of a paused partition was ever copied; the lag is None then, and
+    if its end was never seen.
+    """
 
     tp: TopicPartition
-    position: int
+    position: int | None
     end: int | None
     lag: Lag | None
     state: TopicState
@@ -29,7 +33,9 @@ class Standing:
 
     def figures(self) -> PartitionFigures:
         """Returns what is shown of the partition."""
-        found: dict[str, float] = {"position": self.position}
+        found: dict[str, float] = {}
+        if self.position is not None:
+            found["position"] = self.position
         if self.end is not None:
             found["source_log_end"] = self.end
         if self.lag is not None:
@@ -52,16 +58,20 @@ class Partitions:
     def known(self, copying: Copying) -> Collection[TopicPartition]:
         """Returns the partitions that are copied, or were when the loop last ran.
 
-        Between two generations nothing is copied, and the lag of all grows.
+        Between two generations nothing is copied, and the lag of all grows. So does that of what
+        is paused, and it stays known.
         """
         if copying.generations:
             kept = {tp for tp in copying.positions if tp.topic in copying.topics}
-            for gone in self._lags.keys() - kept:
-                del self._lags[gone]
-                self.ends.pop(gone, None)
-                self._stands.pop(gone, None)
-            for tp in kept - self._lags.keys():
-                self._lags[tp] = PartitionLag()
+        else:
+            kept = copying.positions.keys() & self._lags.keys()
+        kept |= copying.paused.keys()
+        for gone in self._lags.keys() - kept:
+            del self._lags[gone]
+            self.ends.pop(gone, None)
+            self._stands.pop(gone, None)
+        for tp in kept - self._lags.keys():
+            self._lags[tp] = PartitionLag()
         return self._lags.keys()
 
     def saw(self, at: float, ends: Mapping[TopicPartition, int]) -> None:
@@ -74,8 +84,10 @@ class Partitions:
     def of_unknown_age(self, copying: Copying) -> Iterator[tuple[TopicPartition, int, int]]:
         """Yields the partitions that began with a backlog, with their positions and ends."""
         for tp, lag in self._lags.items():
-            if lag.is_unknown and tp not in copying.source_ms and lag.lacks_record:
-                yield tp, copying.positions[tp].upstream, self.ends[tp]
+            at = copying.next_offset(tp)
+            is_backlog = lag.is_unknown and tp not in copying.source_ms and lag.lacks_record
+            if is_backlog and at is not None:
+                yield tp, at, self.ends[tp]
 
     def read(self, tp: TopicPartition, position: int, timestamp: float) -> None:
         """Notes the *timestamp* of the record at *position*."""
@@ -115,16 +127,20 @@ class Partitions:
         *,
         is_leaderless: bool,
     ) -> Standing:
-        position, end = copying.positions[tp].upstream, self.ends.get(tp)
+        position, end = copying.next_offset(tp), self.ends.get(tp)
         newest = copying.source_ms.get(tp)
         until = None if newest is None else newest / 1000
         lag: Lag | None = None
         state: TopicState = "copying"
-        self._lags[tp].moved(position)
-        if end is not None:
+        if position is not None:
+            self._lags[tp].moved(position)
+        if end is not None and position is not None:
             lag = self._lags[tp].look(now, None if until is None else until - jumped)
             state = self._state(tp, now, position, lag)
-        if is_leaderless:
+        if tp in copying.paused:  # nobody expects that it moves, now and right after the pause
+            self._stands.pop(tp, None)
+            state = "paused"
+        elif is_leaderless:
             state = "leaderless"
         return Standing(tp, position, end, lag, state, until)
 

@@ -170,7 +170,9 @@ class FlowSight:
         topic = self.config.policy.heartbeats_topic()
         newest = figures.get("heartbeat_timestamp_seconds")
         seen = None if newest is None else newest - jumped()
-        return self._heartbeats.look(board.at, seen, is_copied=topic in board.copying.topics)
+        copying = board.copying
+        is_copied = topic in copying.topics and topic not in copying.paused_topics
+        return self._heartbeats.look(board.at, seen, is_copied=is_copied)
 
     def _rates(self, now: float, copying: Copying) -> dict[str, float]:
         """Returns how fast the flow goes, and how long it takes to catch up."""
@@ -182,7 +184,8 @@ class FlowSight:
             self._ends = len(ends)
         self._produced.add(now, sum(ends.values()))
         produced = self._produced.per_second(RATE_SECONDS)
-        behind = sum(max(0, ends[tp] - copying.positions[tp].upstream) for tp in ends)
+        known = ((end, copying.next_offset(tp)) for tp, end in ends.items())
+        behind = sum(max(0, end - at) for end, at in known if at is not None)
         if not behind:
             found["catch_up_seconds"] = 0.0
         elif produced is not None and "records_per_second" in found:
@@ -273,6 +276,7 @@ def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:
 JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {
     "lag_records": sum,
     "lag_seconds": max,
+    "unpaused_lag_seconds": max,
     "lag_bytes": sum,
     "rpo_records": sum,
     "rpo_seconds": max,
@@ -281,9 +285,10 @@ JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {
 
 
 def of_heartbeats(topics: Iterable[TopicFigures], name: str) -> dict[str, float]:
-    """Returns how the source's heartbeats arrive; nothing if the flow does not copy them."""
+    """Returns how the source's heartbeats arrive; nothing if the flow does not copy them now."""
     for topic in topics:
-        if topic.topic == name and "copied_until_timestamp_seconds" in topic.figures:
+        is_copied = topic.topic == name and topic.state != "paused"
+        if is_copied and "copied_until_timestamp_seconds" in topic.figures:
             found = {"heartbeat_timestamp_seconds": topic.figures["copied_until_timestamp_seconds"]}
             if "0.5" in topic.latency:
                 found["heartbeat_latency_seconds"] = topic.latency["0.5"]

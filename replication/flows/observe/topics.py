@@ -14,7 +14,14 @@ from replication.spark.reported_figures import Reported
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
 QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
-WORST: Final[tuple[TopicState, ...]] = ("set-aside", "leaderless", "stalled", "lagging", "copying")
+WORST: Final[tuple[TopicState, ...]] = (
+    "set-aside",
+    "leaderless",
+    "stalled",
+    "lagging",
+    "paused",
+    "copying",
+)
 
 
 class TopicLooks:
@@ -73,7 +80,7 @@ class TopicLooks:
     def _topic(
         self, name: str, now: float, copying: Copying, standings: list[Standing], reason: str | None
     ) -> TopicFigures:
-        remote = copying.topics.get(name)
+        remote = copying.topics.get(name) or copying.paused_topics.get(name)
         records, size = copying.records.get(name, 0), copying.bytes.get(name)
         grown = self._grown[name]
         grown.add(now, records, size or 0)
@@ -136,6 +143,10 @@ def _lag(standings: list[Standing]) -> dict[str, float]:
         ages = [lag.seconds for lag in lags if lag.seconds is not None]
         if len(ages) == len(lags):
             figures["lag_seconds"] = figures["rpo_seconds"] = max(ages)
+    moving = [one.lag for one in standings if one.state != "paused"]
+    waits = [lag.seconds for lag in moving if lag is not None and lag.seconds is not None]
+    if moving and len(waits) == len(moving):
+        figures["unpaused_lag_seconds"] = max(waits)
     newest = [one.copied_until for one in standings if one.copied_until is not None]
     if newest:
         figures["copied_until_timestamp_seconds"] = max(newest)

@@ -16,6 +16,7 @@ STATES: Final[Mapping[Activity, FlowState]] = {
     "starting": "starting",
     "replicating": "running",
     "waiting": "waiting",
+    "paused": "paused",
     "ended": "stopping",
 }
 

@@ -17,8 +17,11 @@ MOST_URGENT: Final = 20
 
 
 def urgent_topics(observed: Observation) -> list[str]:
-    """Returns the topics that do not keep up, those that lag most, of very many."""
-    behind = [topic for topic in observed.topics if topic.state != "copying"]
+    """Returns the topics that do not keep up, those that lag most, of very many.
+
+    What an operator has paused lags by far, and takes the place of none.
+    """
+    behind = [topic for topic in observed.topics if topic.state not in {"copying", "paused"}]
     behind.sort(key=lambda topic: topic.figures.get("lag_seconds", 0.0), reverse=True)
     return [topic.topic for topic in behind[:MOST_URGENT]]
 

@@ -335,7 +335,7 @@ class _FlowLoop:
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)
-        self._context.board.turn_to("waiting", "paused" if plan.paused else "no topic matches")
+        self._context.board.have_nothing(is_paused=bool(plan.paused))
         due = time.monotonic() + config.refresh_topics_interval_seconds
         while time.monotonic() < due and not self._steer.is_due:
             self._lease.check()

@@ -101,15 +101,23 @@ class Steer:
 
     def follow(self, plan: TopicPlan, generation: int) -> None:
         """Says that what the last look has found is in force, with *plan*."""
+        self._show(plan.paused)
         if self._looked is None or self._in_force is self._looked:
             return
         self._write_at = 0.0
         self._in_force = self._looked
         self._is_published = self._is_written = False
-        self._paused = plan.paused
-        self._at_risk &= set(plan.paused)
         self._risk_at = 0.0
         self.record(generation)
+
+    def _show(self, paused: tuple[TopicPartition, ...]) -> None:
+        """Notes what is *paused*, new partitions of paused topics included."""
+        self._paused = paused
+        self._at_risk &= set(paused)
+        offsets, topics = self._stored.next_offsets if paused else {}, {tp.topic for tp in paused}
+        self._context.board.pause(
+            {tp: offsets.get(tp) for tp in paused}, remote_topics(self._context.config, topics)
+        )
 
     def record(self, generation: int) -> None:
         """Writes down what is in force and was not yet; says what cannot be read, or is at risk."""
