@@ -9,7 +9,9 @@ from replication.control.changed import known_flow, known_in_force
 from replication.control.doctor.examine import CHANGES, Start, with_changes
 from replication.control.loops import flows_in_a_circle
 from replication.control.steer import new_change
+from replication.errors import StateError
 from replication.model import Flow
+from replication.serve.questions import Questions
 from replication.state.change_files import ChangeFiles
 from replication.state.request_files import LocalFiles
 from tests.support.cli import ok, run
@@ -121,3 +123,12 @@ def test_acls_say_that_they_are_of_the_file_where_changes_cannot_be_read(tmp_pat
     found = ok(run("acls", file))
     assert "--topic 'orders'" in found.stdout
     assert "what operators have changed is not known" in found.stderr
+
+
+def test_rest_accepts_nothing_while_changes_cannot_be_read(tmp_path: Path) -> None:
+    file = written(tmp_path)
+    unreadable(file)
+    config = load_config(str(file))
+
+    with pytest.raises(StateError, match="cannot list the changes of A->B"):
+        Questions(config).acceptance(config.flows[0], ("orders", None), "earliest")
