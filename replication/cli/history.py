@@ -18,7 +18,7 @@ from replication.cli.options import (
 )
 from replication.config.changes import Change
 from replication.config.file import load_config
-from replication.control.changed import changed, state_of, steerings
+from replication.control.changed import changed, steerings
 from replication.control.steer import undo_of
 
 HEADINGS: Final = ("flow", "number", "change", "by", "at", "reason", "now")
@@ -44,7 +44,7 @@ def history(*, file: str, name: str | None, since: datetime | None, as_json: boo
     found = steerings(mirror.access, [flow.flow for flow in flows])
     begin = since.isoformat() if since else ""
     changes = [
-        (change, state_of(change, found[flow.flow], flow))
+        (change, found[flow.flow].state_of(change, flow))
         for flow in flows
         for change in found[flow.flow].changes
         if change.at >= begin

@@ -96,6 +96,16 @@ class Steering:
         """Returns those of the changes in force that change anything of *config*'s file."""
         return tuple(change for change in self.in_force if not _is_idle(change, config))
 
+    def state_of(self, change: Change, config: FlowConfig) -> str:
+        """Returns what of *change* is in force, on top of *config* as its file has it."""
+        if change.id in self.undone:
+            return "undone"
+        if change.what in {"undo", "resume", "release"}:
+            return "in force"
+        if change not in self.in_force:
+            return "replaced by a later change"
+        return "without effect: the file says the same" if _is_idle(change, config) else "in force"
+
     def _edited(self, name: ListName, own: tuple[str, ...]) -> tuple[str, ...]:
         edits = self.edits.get(name, {})
         kept = [item for item in own if edits.get(item, True)]

@@ -73,16 +73,3 @@ def _doubt(mirror: MirrorConfig, error: Exception) -> str:
 def changed(change: Change) -> dict[str, object]:
     """Returns what a command prints of a *change* as JSON."""
     return {"number": change.number, "id": change.id, **change.document()}
-
-
-def state_of(change: Change, steering: Steering, configured: FlowConfig) -> str:
-    """Returns what of *change* is in force."""
-    if change.id in steering.undone:
-        return "undone"
-    if change.what in ("undo", "resume", "release"):
-        return "in force"
-    if change not in steering.in_force:
-        return "replaced by a later change"
-    if change not in steering.with_effect(configured):
-        return "without effect: the file says the same"
-    return "in force"

@@ -7,6 +7,7 @@ from typing import Any
 
 from replication.config.steering import Steering, fold
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.changed import steerings
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
 from replication.control.written import open_written
 from replication.errors import ClusterError
@@ -16,7 +17,6 @@ from replication.model import Position, Topic, TopicPartition
 from replication.offsets.position_file import connect_offsets
 from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import OFFSET_RUNS, OLDEST_FIRST, TableRow
-from replication.state.steered import read_changes
 from replication.topics.selection import remote_topics
 
 NEW = "new"
@@ -108,7 +108,7 @@ def flow_positions(
         NoAnswerError: Nothing is known of the flow.
         StateError: The tables cannot be read.
     """
-    steering, _ = read_changes(mirror.access, config.flow)
+    steering = steerings(mirror.access, [config.flow])[config.flow]
     with open_written(mirror, config) as (state, doubts):
         rows = state.newest(OFFSET_RUNS, config.flow, ["topic", "partition"], OLDEST_FIRST)
     with FlowAnswers(mirror, [config]) as answers:

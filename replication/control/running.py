@@ -8,8 +8,8 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.witness import Coordinators
 from replication.errors import ClusterError, LeaseError
 from replication.model import RECORDS, Flow, TopicPartition
+from replication.state.change_files import open_changes
 from replication.state.job_lock import find_job_owner
-from replication.state.steered import read_changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,8 @@ def running_now(mirror: MirrorConfig, config: FlowConfig) -> Running:
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
     flow = config.flow
-    steering, applied = read_changes(mirror.access, flow)
+    with open_changes(mirror.access, [flow]) as changes:
+        steering, applied = changes[flow].read(), changes[flow].applied()
     pauses = {each.name for each in steering.in_force if each.what in ("pause", "hold")}
     is_in_force = applied is not None and pauses <= applied.names
     return Running(flow, _runner(mirror, config), steering, is_in_force)

@@ -16,7 +16,7 @@ from pydantic import Field
 from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change
 from replication.config.limits import LimitError, parse_bytes, parse_records
 from replication.config.tree import FlowConfig
-from replication.control.changed import changed, in_force, state_of
+from replication.control.changed import changed, in_force
 from replication.control.steer import (
     Steered,
     check,
@@ -102,7 +102,7 @@ class KnownChanges:
         return {
             **found,
             "text": change.text,
-            "state": state_of(change, self.steered.steering, self.steered.configured),
+            "state": self.steered.steering.state_of(change, self.steered.configured),
             "followed": self.applied is not None and is_in(change, self.applied),
         }
 

@@ -118,7 +118,6 @@ DOORS = {
         "requests",
         "schema_rows",
         "spark_reader",
-        "steered",
         "stop_requests",
         "table_reader",
         "tables",

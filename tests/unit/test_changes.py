@@ -148,6 +148,21 @@ def test_a_change_that_the_file_has_by_itself_is_without_effect() -> None:
     assert fold([add, pause]).with_effect(flow_config("clicks")) == (add, pause)
 
 
+def test_the_state_of_a_change_is_what_became_of_it() -> None:
+    add, pause = change(1, "topics.add", "orders", uid=1), change(2, "pause", uid=2)
+    resume, undone = change(3, "resume", uid=3), change(4, "topics.exclude", "x", uid=4)
+    undo = change(5, "undo", undone.name, uid=5)
+    steering = fold([add, pause, resume, undone, undo])
+
+    def states(topics: str) -> list[str]:
+        config = flow_config(topics)
+        return [steering.state_of(each, config) for each in steering.changes]
+
+    later = ["replaced by a later change", "in force", "undone", "in force"]
+    assert states("clicks") == ["in force", *later]
+    assert states("orders") == ["without effect: the file says the same", *later]
+
+
 def test_a_pause_covers_the_flow_its_topics_or_a_partition() -> None:
     paused = fold([change(1, "pause", "orders.*", "clicks:3")]).paused
 

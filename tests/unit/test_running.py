@@ -1,18 +1,12 @@
 """Which partitions may be moved while somebody may be copying them."""
 
-from pathlib import Path
-
 import pytest
 
 from replication.config.changes import Change
-from replication.config.state_access import StateAccess
 from replication.config.steering import fold
 from replication.control.running import Running
 from replication.errors import LeaseError
 from replication.model import Flow, TopicPartition
-from replication.state.change_files import Applied, ChangeFiles
-from replication.state.request_files import LocalFiles
-from replication.state.steered import read_changes
 
 FLOW = Flow("A", "B")
 ONE, OTHER = TopicPartition("clicks", 0), TopicPartition("clicks", 1)
@@ -37,16 +31,3 @@ def test_a_paused_partition_may_be_moved_and_no_other() -> None:
 def test_a_pause_that_is_not_in_force_yet_is_none() -> None:
     with pytest.raises(LeaseError, match="not in force there yet"):
         running(is_in_force=False).refuse([ONE])
-
-
-def test_changes_are_read_with_what_a_process_has_said_of_them(tmp_path: Path) -> None:
-    changes = ChangeFiles(LocalFiles(), tmp_path.as_uri(), FLOW)
-    made = changes.write(PAUSE)
-    before = read_changes(StateAccess(tmp_path.as_uri()), FLOW)
-    changes.publish(Applied(made.number, frozenset({made.name})))
-    steering, applied = read_changes(StateAccess(tmp_path.as_uri()), FLOW)
-
-    assert steering.paused.covers(ONE)
-    assert before == (steering, None)
-    assert applied is not None
-    assert applied.names == {made.name}

@@ -173,22 +173,12 @@ class Steer:
             "reason": change.reason,
             "applied_at": now(),
             "generation": generation,
-            "effect": self._effect(change),
+            "effect": self._in_force.state_of(change, self._context.configured),
         }
 
-    def _effect(self, change: Change) -> str:
-        steering = self._in_force
-        if change.id in steering.undone:
-            return "undone"
-        if change.what in ("undo", "resume", "release"):
-            return "in force"
-        if change not in steering.in_force:
-            return "replaced by a later change"
-        is_idle = change not in steering.with_effect(self._context.configured)
-        return "none: the file says the same" if is_idle else "in force"
-
     def _event(self, change: Change) -> NewEvent:
-        text = f"change {change.number}, {change.text}: {self._effect(change)}; by {change.origin}"
+        state = self._in_force.state_of(change, self._context.configured)
+        text = f"change {change.number}, {change.text}: {state}; by {change.origin}"
         return NewEvent("changed", text, "accept")
 
     def _say_unread(self, clock: float) -> None:
