@@ -72,7 +72,7 @@ def accept(
     config = in_force(load_config(file))
     flow = chosen_flow(config, name)
     with open_reader(config.access) as state, open_clusters(flow) as clusters:
-        stored = stored_map(config.state_dir, flow, state)
+        stored = stored_map(config.access, flow, state)
         acceptance = plan_acceptance(flow, clusters, stored, (topic, partition), start)
     _print(acceptance, execute=execute, as_json=as_json)
     if execute:

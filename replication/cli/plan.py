@@ -116,7 +116,7 @@ def _plan(
     config: MirrorConfig, flow: FlowConfig, state: StateReader, wanted: Wanted | None
 ) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
-    stored = stored_map(config.state_dir, flow, state)
+    stored = stored_map(config.access, flow, state)
     histories = Histories(
         SyncHistory.of(state.rows("topic_configs", flow.flow)),
         AclHistory.of(state.rows("topic_acls", flow.flow)),

@@ -121,7 +121,7 @@ def planned_moves(
     running = running_now(mirror, config)
     config = running.steering.overlaid(config)
     with open_written(mirror, config) as (state, doubts), open_clusters(config) as clusters:
-        stored = stored_map(mirror.state_dir, config, state)
+        stored = stored_map(mirror.access, config, state)
         topics = look(config, *clusters)
         goals = choose(topics)
         running.refuse(goals.keys())

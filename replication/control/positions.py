@@ -17,6 +17,7 @@ from replication.model import Position, Topic, TopicPartition
 from replication.offsets.position_file import connect_offsets
 from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import OFFSET_RUNS, OLDEST_FIRST, TableRow
+from replication.state.requests import open_channel
 from replication.topics.selection import remote_topics
 
 NEW = "new"
@@ -115,7 +116,8 @@ def flow_positions(
         (answer,) = answers.ask()
     stored = {TopicPartition(row["topic"], row["partition"]): row for row in rows}
     seen = _look_at_source(steering.overlaid(config), stored)
-    moves = pending_moves(mirror.state_dir, config.flow)
+    with open_channel(mirror.access) as channel:
+        moves = pending_moves(channel, config.flow)
     wanted = {tp for tp in (*stored, *seen.selected) if not topics or tp.topic in topics}
     now = datetime.now(timezone.utc)
     found = [

@@ -206,7 +206,7 @@ def _at_risk(
         text = "what is near the source's retention is not known without Spark; the command says it"
         return [text] if paused else []
     with suppress(NoAnswerError), open_reader(mirror.access) as state:
-        anchors = stored_map(mirror.state_dir, config, state).anchors
+        anchors = stored_map(mirror.access, config, state).anchors
         offsets = {tp: anchors[tp].position.upstream for tp in paused if tp in anchors}
         found = find_at_risk(source, offsets)
         return [f"{tp} is at risk: {text}" for tp, text in sorted(found.items())]

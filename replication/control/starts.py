@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
+from replication.config.state_access import StateAccess
 from replication.config.transforms import stored_transforms
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
@@ -22,6 +23,7 @@ from replication.state.cluster_ids import check_ids, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import Anchor
+from replication.state.requests import open_channel
 from replication.state.schema_rows import read_schema_ids
 from replication.state.table_reader import StateReader
 from replication.topics.topic_plan import TopicPlan
@@ -67,26 +69,30 @@ class StoredMap:
         return AskedPositions(self.accepted, {tp: each.moving for tp, each in self.moves.items()})
 
 
-def stored_map(state_dir: str, config: FlowConfig, state: StateReader) -> StoredMap:
-    """Reads what *state* says of *config*'s flow.
+def stored_map(access: StateAccess, config: FlowConfig, state: StateReader) -> StoredMap:
+    """Reads what *state* says of *config*'s flow, and what operators ask of its next start.
 
     Raises:
         StateError: The tables cannot be read.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
     offsets = state.offsets(config.flow)
     rows = sorted(state.rows("topics", config.flow), key=itemgetter("at"))
     anchors = offsets.progress().anchors
     first = first_start_of(state.rows(FIRST_TOPICS, config.flow), has_started=bool(anchors))
     read_schema_ids(state, config.flow, config.schema_ids)  # records are compared by them
+    with open_channel(access) as channel:
+        accepted = pending_acceptances(channel, config.flow)
+        moves = pending_moves(channel, config.flow)
     return StoredMap(
         anchors,
         {row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")},
         offsets.runs,
         first,
-        pending_acceptances(state_dir, config.flow),
-        pending_moves(state_dir, config.flow),
+        accepted,
+        moves,
         stored_ids(state, config),
-        state_dir,
+        access.state_dir,
         offsets.maps,
         stored_transforms(rows),
     )

@@ -159,7 +159,7 @@ class Questions:
             open_reader(self.config.access) as state,
             open_clusters(flow) as clusters,
         ):
-            stored = stored_map(self.config.state_dir, flow, state)
+            stored = stored_map(self.config.access, flow, state)
             return plan_acceptance(flow, clusters, stored, what, start)
 
     def accept(self, flow: FlowConfig, acceptance: Acceptance, reason: str) -> None:

@@ -7,8 +7,6 @@ from replication.config.state_access import StateAccess
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
 from replication.state.owner_requests import OwnerRequests, ask_owner, is_whole
-from replication.state.paths import local_path
-from replication.state.request_files import LocalFiles
 from replication.state.requests import NEW, Request, RequestChannel
 
 LOOK_SECONDS: Final = 2.0
@@ -69,11 +67,9 @@ class AcceptRequests(OwnerRequests[AcceptRequest]):
         super().__init__(channel, flow, "accept", parse_acceptance)
 
 
-def pending_acceptances(state_dir: str, flow: Flow) -> dict[TopicPartition, Accepted]:
-    """Returns what operators have accepted for *flow*; none where the state directory is remote."""
-    if local_path(state_dir) is None:
-        return {}
-    requests = AcceptRequests(RequestChannel(LocalFiles(), state_dir), flow).find()
+def pending_acceptances(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, Accepted]:
+    """Returns what operators have accepted for *flow*, and no start has used yet."""
+    requests = AcceptRequests(channel, flow).find()
     return {tp: accepted for each in requests for tp, accepted in each.accepted.items()}
 
 

@@ -12,8 +12,6 @@ from replication.config.state_access import StateAccess
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.moved import Moving
 from replication.state.owner_requests import OwnerRequests, ask_owner, is_whole
-from replication.state.paths import local_path
-from replication.state.request_files import LocalFiles
 from replication.state.requests import NEW, Request, RequestChannel
 
 
@@ -56,15 +54,12 @@ class MoveRequests(OwnerRequests[MoveRequest]):
         super().__init__(channel, flow, "move", parse_move)
 
 
-def pending_moves(state_dir: str, flow: Flow) -> dict[TopicPartition, MoveRequest]:
-    """Returns the moves that wait for their use; none where the state directory is remote.
+def pending_moves(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, MoveRequest]:
+    """Returns the moves that wait for their use.
 
     Of two requests about one partition the newer one counts.
     """
-    if local_path(state_dir) is None:
-        return {}
-    requests = MoveRequests(RequestChannel(LocalFiles(), state_dir), flow).find()
-    return {each.partition: each for each in requests}
+    return {each.partition: each for each in MoveRequests(channel, flow).find()}
 
 
 def request_moves(

@@ -13,18 +13,22 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from py4j.protocol import Py4JError
 
+from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
 from replication.figures.document import text_of
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import Flow, Job, NewEvent, Reaction
 from replication.state.change_files import ChangeFiles
+from replication.state.open_files import open_files
+from replication.state.open_storage import storage_for
 from replication.state.paths import job_name
 from replication.state.request_files import RequestFiles
 
@@ -252,6 +256,17 @@ class RequestChannel:
         if (warning := f"{event} {flow} {fields}") not in self._said:
             self._said.add(warning)
             log.bind(flow).warning(event, **fields)
+
+
+@contextmanager
+def open_channel(access: StateAccess) -> Iterator[RequestChannel]:
+    """Yields the requests under a state directory for the block, in a process that has no Spark.
+
+    Raises:
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    with open_files(storage_for(access)) as files:
+        yield RequestChannel(files, access.state_dir)
 
 
 def answer_prefix(path: str) -> str:

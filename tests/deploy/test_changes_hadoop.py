@@ -1,4 +1,4 @@
-"""Changes of a running flow as objects on S3 and HDFS: whole or not there, and collected."""
+"""Changes of a running flow, and positions to move, as objects on S3 and HDFS."""
 
 import json
 from collections.abc import Iterator
@@ -8,8 +8,17 @@ import pytest
 
 from replication.config.changes import Change
 from replication.config.state_access import StateAccess
-from replication.model import Flow
+from replication.model import Flow, Position, TopicPartition
+from replication.offsets.guard import Accepted
+from replication.offsets.moved import Moving
+from replication.state.accept_requests import (
+    AcceptRequest,
+    pending_acceptances,
+    request_acceptance,
+)
 from replication.state.change_files import Applied, open_changes
+from replication.state.move_requests import MoveRequest, pending_moves, request_moves
+from replication.state.requests import open_channel
 from tests.support.hadoop import mini_hadoop
 from tests.support.s3 import BUCKET, s3_server
 
@@ -59,3 +68,23 @@ def test_changes_are_written_read_and_collected(access: StateAccess) -> None:
         found = fresh[FLOW].files.find(f"{access.state_dir}/_control/")
     kinds = sorted(path.rpartition("/")[2].partition("-")[0] for path in found)
     assert kinds == ["applied", "base", "change"], "the half-written one stays"
+
+
+def test_what_waits_for_the_next_start_is_seen(access: StateAccess) -> None:
+    other, tp = Flow("A", "C"), TopicPartition("orders", 3)
+    moves = [Moving(to, Position(20, 9), "id-1") for to in (17, 4)]
+    with open_channel(access) as channel:
+        nothing = pending_moves(channel, other), pending_acceptances(channel, other)
+    for moving in moves:
+        request_moves(access, other, [MoveRequest(tp, moving)], "CHG-117")
+    request_acceptance(access, other, AcceptRequest("clicks", "id-2", (0,), "latest"))
+
+    with open_channel(access) as channel:
+        (found,) = pending_moves(channel, other).values()
+        accepted = pending_acceptances(channel, other)
+        of_another = pending_moves(channel, FLOW)
+
+    assert (nothing, of_another) == (({}, {}), {})
+    assert (found.partition, found.moving) == (tp, moves[-1])
+    assert found.request.reason == "CHG-117"
+    assert accepted == {TopicPartition("clicks", 0): Accepted("latest", "id-2")}

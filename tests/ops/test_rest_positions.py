@@ -15,6 +15,7 @@ from replication.state.move_requests import pending_moves
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.numbered import drain, numbered, numbers
+from tests.support.requests import channel
 from tests.support.serving import Reply, observed, serving_file
 from tests.support.topics import send_records
 
@@ -49,7 +50,7 @@ def test_a_position_is_shown_and_moved(
         wrong = [ask(write, "move", topic=topic_name, to=to) for to in ("soon", True, None, 1.5)]
         beyond = ask(write, "move", topic=topic_name, to=101)
         dry = ask(write, "move", topic=topic_name, partition=0, to="-10")
-        while_dry = pending_moves(state.as_uri(), FLOW)
+        while_dry = pending_moves(channel(state.as_uri()), FLOW)
         done = ask(write, "move", topic=topic_name, to=90, reason="CHG-117", dry_run=False)
         reset = ask(write, "reset", topics=[topic_name])
 
@@ -62,7 +63,7 @@ def test_a_position_is_shown_and_moved(
     assert part(dry)["records"] == 10  # the offset map is dense there, so that no Spark is needed
     assert (part(reset)["copied_again"], part(reset)["replaces"]) == ([0, 100], 90)
     assert (dry.status, done.status) == (202, 202)
-    (request,) = pending_moves(state.as_uri(), FLOW).values()
+    (request,) = pending_moves(channel(state.as_uri()), FLOW).values()
     assert request.request.reason == "bob by REST: CHG-117"
     drain(spark, state, config)
     assert numbers(clusters[1], f"A.{topic_name}")[100:] == list(range(90, 100))

@@ -35,11 +35,11 @@ def test_the_owner_finds_what_was_requested(tmp_path: Path, start: StartOffset) 
     )
 
     accepted = Accepted(start, "id-1")
-    assert pending_acceptances(tmp_path.as_uri(), FLOW) == {
+    assert pending_acceptances(channel(tmp_path.as_uri()), FLOW) == {
         TopicPartition("orders", 0): accepted,
         TopicPartition("orders", 3): accepted,
     }
-    assert pending_acceptances(tmp_path.as_uri(), OTHER) == {}
+    assert pending_acceptances(channel(tmp_path.as_uri()), OTHER) == {}
 
 
 def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
             StateAccess(tmp_path.as_uri()), FLOW, AcceptRequest("orders", "id-1", (0,), start)
         )
 
-    (accepted,) = pending_acceptances(tmp_path.as_uri(), FLOW).values()
+    (accepted,) = pending_acceptances(channel(tmp_path.as_uri()), FLOW).values()
     assert accepted.start == 3
 
 

@@ -33,17 +33,17 @@ def asked(to: MoveTo = 17, seen: Position | None = SEEN) -> MoveRequest:
 def test_the_owner_finds_what_was_requested(tmp_path: Path, request_: MoveRequest) -> None:
     request_moves(StateAccess(tmp_path.as_uri()), FLOW, [request_], "CHG-117")
 
-    (found,) = pending_moves(tmp_path.as_uri(), FLOW).values()
+    (found,) = pending_moves(channel(tmp_path.as_uri()), FLOW).values()
     assert (found.partition, found.moving) == (TP, request_.moving)
     assert found.request.reason == "CHG-117"
-    assert pending_moves(tmp_path.as_uri(), OTHER) == {}
+    assert pending_moves(channel(tmp_path.as_uri()), OTHER) == {}
 
 
 def test_of_two_requests_about_a_partition_the_newer_one_counts(tmp_path: Path) -> None:
     for to in (1, 2, 3):
         request_moves(StateAccess(tmp_path.as_uri()), FLOW, [asked(to)])
 
-    assert pending_moves(tmp_path.as_uri(), FLOW)[TP].moving.to == 3
+    assert pending_moves(channel(tmp_path.as_uri()), FLOW)[TP].moving.to == 3
 
 
 def test_who_has_moved_what_is_told_once(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.numbered import numbered
 from tests.support.offset_tables import write_offset_map
+from tests.support.requests import channel
 from tests.support.stored import stored
 from tests.support.topics import (
     assert_equal,
@@ -60,7 +61,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
     flow.until(lambda: copied(clusters, topic_name) == 20)
 
     dry = accept(file, expired, "--from", "earliest", "--json")
-    while_dry = pending_acceptances(state.as_uri(), FLOW)
+    while_dry = pending_acceptances(channel(state.as_uri()), FLOW)
     done = accept(file, expired, "--from", "earliest", "--execute")
     flow.until(lambda: copied(clusters, expired) == 350, 20)  # the refresh is far away
     flow.until(lambda: ("rejoined", expired) in kinds_of_topics(flow.tables))
@@ -90,7 +91,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
     assert kinds(flow.tables) == ["set-aside", "requested", "jumped", "rejoined"]
     (event,) = stored(flow.tables, "events", "kind = 'jumped'")
     assert (event.reaction, event.offset_from, event.offset_until) == ("accept", 100, 150)
-    assert pending_acceptances(state.as_uri(), FLOW) == {}
+    assert pending_acceptances(channel(state.as_uri()), FLOW) == {}
 
 
 def test_the_next_start_uses_an_acceptance_once(
@@ -168,7 +169,7 @@ def test_only_what_the_guard_refuses_can_be_accepted(
     gone = accept(file, topic_name, "--from", "149", "--execute")
     unknown = accept(file, "nothing", "--from", "0", "--execute")
     wrong = accept(file, topic_name, "--from", "-1", "--execute")
-    nothing_yet = pending_acceptances(state.as_uri(), FLOW)
+    nothing_yet = pending_acceptances(channel(state.as_uri()), FLOW)
     shown = accept(file, topic_name, "--from", "160", "--execute")
 
     assert (healthy.exit_code, other.exit_code) == (8, 8)
@@ -180,4 +181,5 @@ def test_only_what_the_guard_refuses_can_be_accepted(
     assert nothing_yet == {}
     assert shown.exit_code == 0
     assert "source offsets 100 to 159 are not copied" in shown.stdout
-    assert list(pending_acceptances(state.as_uri(), FLOW)) == [TopicPartition(topic_name, 0)]
+    pending = pending_acceptances(channel(state.as_uri()), FLOW)
+    assert list(pending) == [TopicPartition(topic_name, 0)]
