@@ -42,6 +42,8 @@ COMMANDS: Final = {
     "group-lists": "topics",
     "pause": "pause",
     "resume": "pause",
+    "hold": "pause",
+    "release": "pause",
     "limit": "limit",
     "history": "history",
     "undo": "history",

@@ -1,4 +1,4 @@
-"""``pause`` and ``resume``: let a flow, topics or partitions stand still."""
+"""``pause`` and ``resume``, ``hold`` and ``release``: let a flow or parts of it stand still."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ def pause(*, topics: Sequence[str], partitions: Sequence[int], **asked: Any) -> 
     Nothing more is copied of them; positions, checkpoints, settings and ACLs go on. Says what is
     near the source's retention.
     """
-    _change("pause", Order(**asked), (topics, partitions))
+    _change("pause", Order(**asked), pause_items(topics, partitions))
 
 
 @click.command()
@@ -47,9 +47,33 @@ def resume(*, topics: Sequence[str], partitions: Sequence[int], **asked: Any) ->
 
     Resuming a topic resumes its partitions; resuming the flow leaves pauses of topics as they are.
     """
-    _change("resume", Order(**asked), (topics, partitions))
+    _change("resume", Order(**asked), pause_items(topics, partitions))
 
 
-def _change(what: What, order: Order, parts: tuple[Sequence[str], Sequence[int]]) -> None:
-    items = pause_items(*parts)
+@click.command()
+@change_options
+@click.argument("operation", metavar="OPERATION")
+@known_errors
+def hold(*, operation: str, **asked: Any) -> None:  # noqa: ANN401 - click's values
+    """Pause a flow for an operation, such as a failover, until that is released.
+
+    OPERATION is a name for it, such as CHG-117. While any operation holds the flow, resume does not
+    let it go on, and a drain of it ends with exit code 5.
+    """
+    _change("hold", Order(**asked), (operation,))
+
+
+@click.command()
+@change_options
+@click.argument("operation", metavar="OPERATION")
+@known_errors
+def release(*, operation: str, **asked: Any) -> None:  # noqa: ANN401 - click's values
+    """Let a flow go on that was held for an operation.
+
+    It goes on where it stood, unless another operation holds it or it is paused as a whole.
+    """
+    _change("release", Order(**asked), (operation,))
+
+
+def _change(what: What, order: Order, items: Sequence[str]) -> None:
     carry_out(order, lambda steered: new_change(steered.flow, what, items, reason=order.reason))

@@ -60,7 +60,9 @@ HIGHEST: Final = 10**_DIGITS - 1
 
 _NAME: Final = re.compile(r"(?P<number>[0-9]{10})-(?P<id>[0-9a-f]{32})", re.ASCII)
 _PARTITION: Final = re.compile(r"(?P<topic>[A-Za-z0-9._-]{1,249}):(?P<number>[0-9]{1,9})", re.ASCII)
+_OPERATION: Final = re.compile(r"[A-Za-z0-9._-]{1,100}", re.ASCII)
 _PAUSES: Final = ("pause", "resume")
+HOLDS: Final = ("hold", "release")
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +148,25 @@ def _item_problems(change: Change) -> Iterator[str]:
             if what in EDITS or partition_of(item) is None:
                 yield from pattern_problems(item, is_of_groups=is_of_groups)
     elif what == "limit":
-        if change.scope:
-            yield from pattern_problems(change.scope)
-        try:
-            Limit.of_items(items)
-        except LimitError as error:
-            yield str(error)
+        yield from _limit_problems(change)
+    elif what in HOLDS:
+        for item in _unlike(_OPERATION, items):
+            yield (
+                f"{item!r} cannot name an operation; write letters, digits, '.', '_' and '-', at "
+                "most 100"
+            )
     elif what == "undo":
         yield from (f"{item!r} is not the name of a change" for item in _unlike(_NAME, items))
+
+
+def _limit_problems(change: Change) -> Iterator[str]:
+    """Yields what is wrong with the scope and the rates of a limit."""
+    if change.scope:
+        yield from pattern_problems(change.scope)
+    try:
+        Limit.of_items(change.items)
+    except LimitError as error:
+        yield str(error)
 
 
 def pattern_problems(item: str, *, is_of_groups: bool = False) -> Iterator[str]:

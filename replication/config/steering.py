@@ -12,7 +12,7 @@ from replication.config.changes import EDITS, Change, ListName, partition_of
 from replication.config.limits import Limit, merge
 from replication.config.tree import FlowConfig
 from replication.mm2.filters import NameFilter
-from replication.model import TopicPartition
+from replication.model import Flow, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +105,11 @@ class Steering:
         if change not in self.in_force:
             return "replaced by a later change"
         return "without effect: the file says the same" if _is_idle(change, config) else "in force"
+
+    def hold_text(self, flow: Flow) -> str:
+        """Returns which operations hold *flow*, and the command that ends the first hold."""
+        release = f"python -m replication release FILE --flow '{flow}' {self.held[0]}"
+        return f"is held by {', '.join(self.held)}: once that has ended, {release}"
 
     def _edited(self, name: ListName, own: tuple[str, ...]) -> tuple[str, ...]:
         edits = self.edits.get(name, {})

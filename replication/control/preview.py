@@ -80,7 +80,8 @@ def preview(
     """
     after = steered.after(change)
     before, then = steered.config, after.overlaid(steered.configured)
-    effect = Effect(warnings=tuple(_without_effect(after, change, steered.configured)))
+    idle = _without_effect(after, change, steered.configured)
+    effect = Effect(warnings=(*idle, *_still_paused(steered, after, change)))
     try:
         if (before.topics, before.topics_exclude) != (then.topics, then.topics_exclude):
             effect = _topics(mirror, (before, then), effect)
@@ -103,6 +104,16 @@ def _without_effect(after: Steering, change: Change, configured: FlowConfig) -> 
         return ()
     idle = [each for each in after.in_force if each not in after.with_effect(configured)]
     return tuple(f"change {each.number}, {each.text}: the file says the same" for each in idle)
+
+
+def _still_paused(steered: Steered, after: Steering, change: Change) -> tuple[str, ...]:
+    """Returns what keeps the flow paused although *change* ends some of its pauses."""
+    is_still = steered.steering.paused.flow and after.paused.flow
+    if not is_still or change.what not in {"resume", "release", "undo"}:
+        return ()
+    if after.held:
+        return (f"flow {steered.flow} {after.hold_text(steered.flow)}",)
+    return ("the flow stays paused as a whole: resume it as well",)
 
 
 def _topics(mirror: MirrorConfig, sides: tuple[FlowConfig, FlowConfig], effect: Effect) -> Effect:

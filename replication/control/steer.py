@@ -12,6 +12,7 @@ from typing import Final
 
 from replication.config.changes import (
     EDITS,
+    HOLDS,
     Change,
     What,
     id_in,
@@ -146,17 +147,38 @@ def _without_effect(steered: Steered, change: Change) -> Iterator[str]:
                 yield _no_item(change.what, item, items)
     elif change.what == "resume":
         yield from _not_paused(steered, change)
+    elif change.what in HOLDS:
+        yield from _not_held(steered, change)
 
 
 def _not_paused(steered: Steered, change: Change) -> Iterator[str]:
     """Yields what *change* would resume although it is not paused, or not by an operator."""
-    if not change.items and steered.after(change) == steered.steering:
-        holds = ", ".join(steered.steering.held)
-        why = f"{holds} holds it: end that operation" if holds else "is not paused as a whole"
-        yield f"the flow {why}{_what_is(steered)}"
+    if not change.items and not _ends_a_pause(steered, change):
+        if steered.steering.held:
+            yield f"flow {steered.flow} {steered.steering.hold_text(steered.flow)}"
+        else:
+            yield f"the flow is not paused as a whole{_what_is(steered)}"
     for item in change.items:
-        if steered.after(replace(change, items=(item,))) == steered.steering:
+        if not _ends_a_pause(steered, replace(change, items=(item,))):
             yield f"{item!r} is not paused by itself{_what_is(steered)}"
+
+
+def _ends_a_pause(steered: Steered, change: Change) -> bool:
+    """Returns whether a pause of an operator ends by *change*, whatever else stays paused."""
+    after = steered.after(change)
+    return after != steered.steering or after.in_force != steered.steering.in_force
+
+
+def _not_held(steered: Steered, change: Change) -> Iterator[str]:
+    """Yields which operations hold the flow already, or do not hold it."""
+    held = steered.steering.held
+    for item in change.items:
+        if change.what == "hold" and item in held:
+            yield f"{item} holds the flow already"
+        elif change.what == "release" and item not in held:
+            near = closest(item, held)
+            there = f"{', '.join(held)} {'do' if held[1:] else 'does'}" if held else "nothing does"
+            yield f"{item} does not hold the flow; {f'did you mean {near}?' if near else there}"
 
 
 def _what_is(steered: Steered) -> str:

@@ -51,6 +51,8 @@ Order = Literal[
     "groups.include",
     "pause",
     "resume",
+    "hold",
+    "release",
     "limit",
 ]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
@@ -77,8 +79,8 @@ class ChangeOrder(Stop):
     items: list[str] = Field(
         default_factory=list,
         max_length=MOST_ITEMS,
-        description="Names or regexes; of a pause also clicks:3, and none is the whole flow; "
-        "of a limit bytes=20MB and records=5000, 0 for none.",
+        description="Names or regexes; of a pause also clicks:3, and none is the whole flow; of a "
+        "hold the name of an operation; of a limit bytes=20MB and records=5000, 0 for none.",
     )
     scope: str = Field("", max_length=LONGEST_REASON, description="The topics of a limit.")
 
@@ -124,7 +126,7 @@ def changes(flow: OneFlow, asked: Asked, wish: ChangeWish) -> dict[str, Any]:
     dependencies=[ASKS_CLUSTERS],
 )
 def change(request: Request, flow: OneFlow, asked: Asked, wanted: ChangeOrder) -> dict[str, Any]:
-    """Changes lists, pauses or limits of a flow while it runs; needs a token of the role write."""
+    """Changes lists, pauses or limits of a running flow; needs a token of the role write."""
 
     def new(steered: Steered) -> Change:
         items = _items(wanted)

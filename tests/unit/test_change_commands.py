@@ -62,6 +62,10 @@ def limit(file: Path, size: str) -> Result:
         (("pause", "--partition", "3"), "it needs exactly one --topic"),
         (("pause", "--topic", "o.*", "--partition", "3"), "is no name of a topic"),
         (("pause", "--topic", "o("), "not a supported pattern"),
+        (("hold", "a failover"), "'a failover' cannot name an operation; write letters"),
+        (("hold", ""), "'' cannot name an operation"),
+        (("hold", "x" * 101), "at most 100"),
+        (("release", "dr-1"), "dr-1 does not hold the flow; nothing does"),
         (("limit", "--bytes", "1"), "below the lowest limit"),
         (("limit", "--records", "0"), "below the lowest limit"),
         (("limit", "--bytes", "fast"), "is no rate"),
@@ -108,6 +112,31 @@ def test_history_says_who_why_and_what_is_in_force(file: Path) -> None:
     assert json.loads(ok(run("history", file, "--since", "2999-01-01", "--json")).output) == {
         "changes": []
     }
+
+
+def test_what_is_held_goes_on_once_all_who_hold_it_have_released_it(file: Path) -> None:
+    for operation in ("dr-1", "dr-2"):
+        ok(run("hold", file, operation, "--wait", 0))
+    again, wrong = run("hold", file, "dr-1"), run("release", file, "dr-3")
+    resumed = run("resume", file)
+    ok(run("pause", file, "--wait", 0))
+    still = ok(run("resume", file, "--wait", 0)).output
+    ok(run("pause", file, "--wait", 0))
+    first = ok(run("release", file, "dr-1", "--wait", 0)).output
+    second = ok(run("release", file, "dr-2", "--wait", 0)).output
+    paused = changes(file).read().paused.flow
+    ok(run("resume", file, "--wait", 0))
+
+    assert [each.exit_code for each in (again, wrong, resumed)] == [2, 2, 2]
+    assert "dr-1 holds the flow already" in again.output
+    assert "dr-3 does not hold the flow; did you mean dr-" in wrong.output
+    release = "python -m replication release FILE --flow 'A->B' dr-"
+    assert f"is held by dr-1, dr-2: once that has ended, {release}1" in resumed.output
+    assert f"warning: flow A->B is held by dr-1, dr-2: once that has ended, {release}1" in still
+    assert f"is held by dr-2: once that has ended, {release}2" in first
+    assert "warning: the flow stays paused as a whole: resume it as well" in second
+    assert paused
+    assert not changes(file).read().paused
 
 
 def test_an_undo_can_be_undone_but_not_repeated(file: Path) -> None:

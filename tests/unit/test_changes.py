@@ -46,6 +46,8 @@ def some_changes(draw: st.DrawFn) -> list[Change]:
         scope = ""
         if what in ("pause", "resume"):
             items = draw(st.sampled_from([(), *((item,) for item in PAUSES)]))
+        elif what in ("hold", "release"):
+            items = (draw(st.sampled_from(["dr-1", "dr-2"])),)
         elif what == "limit":
             items, scope = ("bytes=20000",), draw(st.sampled_from(["", "clicks"]))
         elif what == "undo":

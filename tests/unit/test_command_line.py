@@ -34,7 +34,7 @@ JSON_COMMANDS = {
     ),
     *("positions", "move-position", "reset-positions"),
     *("status", "lag", "events", "doctor", "schemas", "dead-letters"),
-    *("topics", "group-lists", "pause", "resume", "limit", "history", "undo"),
+    *("topics", "group-lists", "pause", "resume", "hold", "release", "limit", "history", "undo"),
 }
 CONFIG = """
 clusters: [A, B]

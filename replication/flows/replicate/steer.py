@@ -94,10 +94,8 @@ class Steer:
             apply_limits(self._context)
         self._retry_at = time.monotonic() + RETRY_SECONDS
         if self._looked.held and self._context.config.mode == "drain":
-            raise GuardError(
-                f"flow {self._flow} is held by {', '.join(self._looked.held)}: to go on would mix "
-                "records of two clusters. End that operation, or release the flow"
-            )
+            why = "to go on may mix records of two clusters"
+            raise GuardError(f"{why}: flow {self._flow} {self._looked.hold_text(self._flow)}")
 
     def follow(self, plan: TopicPlan, generation: int) -> None:
         """Says that what the last look has found is in force, with *plan*."""
