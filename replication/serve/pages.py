@@ -9,16 +9,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, BackgroundTasks, Query, Request
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-from pydantic import ValidationError
-from starlette.concurrency import run_in_threadpool
 
 from replication.figures.document import text_of
 from replication.figures.observation import TopicState
 from replication.figures.registry import BY_NAME
-from replication.serve import api, changes, steer
+from replication.serve import api, steer
 from replication.serve.answers import flow_answer
 from replication.serve.asked import (
     Asked,
@@ -41,7 +39,7 @@ from replication.serve.history import History
 from replication.serve.problems import ProblemError
 from replication.serve.security import COOKIE, caller_of
 from replication.serve.sight import Seen
-from replication.serve.wording import ago, duration, milliseconds, moment, number
+from replication.serve.wording import ago, duration, is_rows, milliseconds, moment, number
 
 router = APIRouter(include_in_schema=False)
 
@@ -71,6 +69,7 @@ _environment.filters |= {
     "group_path": lambda text: f"?name={text}" if text in {".", ".."} else quote(text, safe=""),
     "path": quote,
 }
+_environment.tests["rows"] = is_rows
 _environment.globals["figures"] = BY_NAME
 
 
@@ -297,39 +296,6 @@ def log_out(request: Request) -> Response:
     response = RedirectResponse(f"{prefix}/login", 303)
     response.delete_cookie(COOKIE, path=prefix or "/")
     return response
-
-
-@router.post("/flows/{source}/{target}/stop")
-async def stop(request: Request, flow: OneFlow, asked: Asked, later: BackgroundTasks) -> Response:
-    """Asks the process that runs the flow to stop, after it was confirmed."""
-    form = await form_of(request)
-    wanted = changes.Stop(reason=form.get("reason", ""), dry_run=form.get("confirmed") != "yes")
-    answer = changes.stop(request, flow, asked, wanted, later)
-    response = render(request, "requested", flow_name=answer["flow"], answer=answer, form=form)
-    response.background = later
-    return response
-
-
-@router.post("/flows/{source}/{target}/accept", dependencies=[ASKS_CLUSTERS])
-async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
-    """Shows what is lost and repeated if a topic goes on, and lets it after it was confirmed."""
-    form = await form_of(request)
-    partition, start = form.get("partition", ""), form.get("from", "")
-    try:
-        wanted = changes.Accept.model_validate(
-            {
-                "topic": form.get("topic", ""),
-                "partition": int(partition) if partition.isdecimal() else None,
-                "from": int(start) if start.isdecimal() else start,
-                "reason": form.get("reason", ""),
-                "dry_run": form.get("confirmed") != "yes",
-            }
-        )
-    except ValidationError as error:
-        text = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
-        raise ProblemError(422, "invalid", text) from None
-    answer = await run_in_threadpool(changes.accept, request, flow, asked, wanted)
-    return render(request, "requested", flow_name=answer["flow"], answer=answer, form=form)
 
 
 def charts_of(remembered: History, seen: Seen, topic: str | None, seconds: int) -> list[Any]:

@@ -1,8 +1,14 @@
 """Figures and times as a page shows them. Pure."""
 
 import time
+from collections.abc import Mapping
 
 from replication.figures.document import seconds_of, text_of
+
+
+def is_rows(value: object) -> bool:
+    """Returns whether *value* is a list of things with names, which a page shows as a table."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
 
 
 def number(value: float | None, *, digits: int = 1) -> str:

@@ -287,6 +287,10 @@ def test_whoever_may_write_changes_a_flow_on_its_page(page: Page, tmp_path: Path
         page.get_by_text("It was requested").wait_for()
         page.goto(f"{served.url}/flows/A/B")
         assert "undone" in row.inner_text()
+        page.goto(f"{served.url}/flows/A/B/topics/orders-00001")
+        assert page.get_by_role("button", name="copied again").count() == 1
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert Axe().run(page).violations_count == 0
 
 
 def test_a_proxy_may_put_something_before_all_paths(page: Page, tmp_path: Path) -> None:

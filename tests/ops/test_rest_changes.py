@@ -19,11 +19,10 @@ from replication.serve.tokens import new_token
 from replication.state.change_files import Applied, ChangeFiles
 from replication.state.request_files import LocalFiles
 from tests.support.said import SaidLines
-from tests.support.serving import EVIL, Reply, Served, observed, serving
+from tests.support.serving import EVIL, FORM, Reply, Served, bearer, observed, serving, submit
 
 CHANGES = "/api/v1/flows/A/B/changes"
 JSON = {"Content-Type": "application/json"}
-FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 FLOW = Flow("A", "B")
 LISTS = ["A->B.topics: orders", "A.default.api.timeout.ms: 2000", "B.default.api.timeout.ms: 2000"]
 EFFECT = ("topics_come", "topics_go", "pauses", "resumes", "groups_come", "groups_go")
@@ -53,17 +52,10 @@ class Steered:
 
     def submit(self, path: str, **fields: str) -> Reply:
         """Sends a form of the flow's page."""
-        page = self.get("/flows/A/B", self.write).text
-        token = page.partition('name="form_token" value="')[2].partition('"')[0]
-        body = urlencode({"form_token": token, **fields})
-        return self.served.ask(path, "POST", body, {**FORM, **bearer(self.write)})
+        return submit(self.served, self.write, path, **fields)
 
     def history(self) -> list[dict[str, Any]]:
         return list(self.get().json["items"])
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 @pytest.fixture
@@ -216,6 +208,28 @@ def test_a_form_that_asks_for_nothing_is_told_so(steered: Steered) -> None:
     assert (wrong.status, unknown.status) == (422, 422)
     assert "needs at least one item" in wrong.text
     assert steered.changes.read().changes == ()
+
+
+@pytest.mark.parametrize(
+    ("form", "fields", "says"),
+    [
+        ("stop", {"reason": "x" * 1001}, "reason:"),
+        ("accept", {"topic": "orders", "from": "soon"}, "from:"),
+        ("accept", {"topic": "orders", "from": "latest", "partition": "all"}, "partition:"),
+        ("accept", {"topic": "orders", "from": "latest", "partition": "-1"}, "partition:"),
+        ("accept", {"from": "latest"}, "topic:"),
+        ("move", {"topic": "orders", "to": "soon"}, "to:"),
+        ("move", {"topic": "orders", "to": "4711", "partition": "1,2"}, "partition:"),
+        ("move", {"topic": "orders"}, "to:"),
+        ("move", {"to": "4711"}, "topic:"),
+    ],
+)
+def test_a_form_with_a_wrong_field_names_it(
+    steered: Steered, form: str, fields: dict[str, str], says: str
+) -> None:
+    refused = steered.submit(f"/flows/A/B/{form}", **fields, confirmed="yes")
+
+    assert (refused.status, says in refused.text) == (422, True), refused.text
 
 
 def test_the_page_shows_the_newest_and_rest_has_all_of_them(steered: Steered) -> None:

@@ -16,7 +16,7 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.numbered import drain, numbered, numbers
 from tests.support.requests import channel
-from tests.support.serving import Reply, observed, serving_file
+from tests.support.serving import Reply, observed, serving_file, submit
 from tests.support.topics import send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
@@ -53,6 +53,10 @@ def test_a_position_is_shown_and_moved(
         while_dry = pending_moves(channel(state.as_uri()), FLOW)
         done = ask(write, "move", topic=topic_name, to=90, reason="CHG-117", dry_run=False)
         reset = ask(write, "reset", topics=[topic_name])
+        form = {"topic": topic_name, "partition": "0", "to": "80", "reason": "CHG-118"}
+        shown_form = submit(served, write, "/flows/A/B/move", **form)
+        (while_shown,) = pending_moves(channel(state.as_uri()), FLOW).values()
+        sent_form = submit(served, write, "/flows/A/B/move", **form, confirmed="yes")
 
     (row,) = shown.json["items"]
     assert (row["source_offset"], row["target_offset"], row["lag"]) == (100, 100, 0)
@@ -63,10 +67,15 @@ def test_a_position_is_shown_and_moved(
     assert part(dry)["records"] == 10  # the offset map is dense there, so that no Spark is needed
     assert (part(reset)["copied_again"], part(reset)["replaces"]) == ([0, 100], 90)
     assert (dry.status, done.status) == (202, 202)
+    assert (while_shown.moving.to, while_shown.request.reason) == (90, "bob by REST: CHG-117")
+    assert (shown_form.status, sent_form.status) == (200, 200)
+    assert '<td data-label="copied again">80 to 99</td>' in shown_form.text
+    assert '<td data-label="records">20</td>' in shown_form.text
+    assert "Nothing has been changed yet" in shown_form.text
     (request,) = pending_moves(channel(state.as_uri()), FLOW).values()
-    assert request.request.reason == "bob by REST: CHG-117"
+    assert request.request.reason == "bob by REST: CHG-118"
     drain(spark, state, config)
-    assert numbers(clusters[1], f"A.{topic_name}")[100:] == list(range(90, 100))
+    assert numbers(clusters[1], f"A.{topic_name}")[100:] == list(range(80, 100))
 
 
 def part(reply: Reply) -> dict[str, Any]:

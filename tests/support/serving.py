@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from replication.config.file import load
 from replication.config.tree import MirrorConfig
@@ -85,6 +85,22 @@ class Served:
             return Reply(answer.status, found, answer.read().decode())
         finally:
             connection.close()
+
+
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+def bearer(token: str) -> dict[str, str]:
+    """The header of whoever has *token*."""
+    return {"Authorization": f"Bearer {token}"}
+
+
+def submit(served: Served, token: str, path: str, **fields: str) -> Reply:
+    """Sends a form of a page, as whoever has *token*."""
+    page = served.ask("/flows/A/B", headers=bearer(token)).text
+    ours = page.partition('name="form_token" value="')[2].partition('"')[0]
+    body = urlencode({"form_token": ours, **fields})
+    return served.ask(path, "POST", body, {**FORM, **bearer(token)})
 
 
 def observed(topics: int = 3, partitions: int = 2, **other: Any) -> Observation:  # noqa: ANN401
