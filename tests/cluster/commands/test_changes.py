@@ -10,6 +10,7 @@ from click.testing import Result
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic, plain_records
+from replication.errors import GuardError
 from replication.model import Source, TopicPartition
 from replication.state.spark_reader import reader_of
 from tests.support.cli import ok, run
@@ -73,6 +74,7 @@ def test_a_running_flow_follows_its_operators(
     flow.until(lambda: copied(clusters, other) == 20 and in_partition(flow, first, 0) == 20)
     while_paused = in_partition(flow, first, 1)
     generations = flow.context.board.look().copying.generations
+    shown = [*flow.context.board.look().copying.paused]
     operator("undo", 2, "--reason", "done")
     flow.until(lambda: copied(clusters, first) == 40)
     operator("topics", "--remove", other)
@@ -95,6 +97,7 @@ def test_a_running_flow_follows_its_operators(
     assert "in force" in added.output
     assert f"{other} -> A.{other}" in added.output
     assert (while_paused, while_removed) == (10, 20)
+    assert shown == [TopicPartition(first, 1)]
     if source == "shared":  # no query ends for what one topic is asked
         assert generations == generations_then
     assert_equal(clusters, first, other)
@@ -127,11 +130,16 @@ def test_what_was_changed_holds_from_the_next_start_on(
     RunningFlow(spark, tmp_path / "state", config, "drain").join()
     while_all = flow_ends(clusters, first)
     operator("resume")
+    operator("hold", "dr-1")
+    with pytest.raises(GuardError, match=r"held by dr-1: .* release FILE --flow 'A->B' dr-1"):
+        RunningFlow(spark, tmp_path / "state", config, "drain").join()
+    while_held = flow_ends(clusters, first)
+    operator("release", "dr-1")
     RunningFlow(spark, tmp_path / "state", config, "drain").join()
 
     assert "kept: no process runs A->B" in kept.output
     assert while_paused == (0, 10)
-    assert while_all == 0
+    assert (while_all, while_held) == (0, 0)
     assert_equal(clusters, first, other)
 
 

@@ -1,9 +1,10 @@
 """High availability is two processes: whatever happens to the active one, the other goes on.
 
 Both run as a user runs them, through spark-submit.sh. They stand for two machines that share a
-state directory: they have the same tables, but not the same lock files.
+state directory: they have the same tables and requests, but not the same lock files.
 """
 
+import json
 import logging
 import os
 import re
@@ -24,12 +25,15 @@ from replication.demo.workload import create_topic, plain_records
 from replication.errors import LeaseError
 from replication.model import Flow
 from replication.state.handover import AFTER_DEATH, AFTER_EXPULSION
+from tests.support.cli import ok, run
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
+from tests.support.numbered import numbered, numbers
 from tests.support.process_tree import family, kill_tree
+from tests.support.rates import TIMES, sent_to
 from tests.support.stored import stored
-from tests.support.topics import now_ms
+from tests.support.topics import now_ms, send_records
 from tests.support.two_machines import write_two_configs
 from tests.support.waiting import wait_until
 
@@ -40,6 +44,8 @@ log = logging.getLogger(__name__)
 PARTITIONS = 2
 START_SECONDS = 60.0
 TAKEOVER_SECONDS = 60.0
+PATIENT = ("--wait", "300")  # until it is in force
+RATE, SENT = 50, 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +173,55 @@ def test_a_paused_process_writes_nothing_when_it_goes_on_after_a_takeover(
         assert "event=lease_lost" in active.log.read_text(errors="replace")
 
     assert_all_copied_once(pair, tmp_path)
+
+
+@pytest.mark.guarantee
+def test_what_operators_have_changed_holds_at_the_standby_that_takes_over(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    flow, paused, other = unique_flow(), f"{topic_name}-a", f"{topic_name}-b"
+    for topic in (paused, other):
+        create_topic(clusters[0].bootstrap, topic, 1)
+        send_records(clusters[0], topic, numbered(0, 10))
+    more = {**TIMES, "groups": [f"{topic_name}.*"], "replication.realtime.batch.seconds": 5}
+    first, second = write_two_configs(tmp_path, clusters, f"{topic_name}.*", more, flow)
+
+    def have(count: int, *topics: str) -> bool:
+        remote = [f"{flow.source}.{topic}" for topic in topics]
+        ends = log_ends(clusters[1].bootstrap, remote)
+        return all(ends.get(name) == count for name in remote)
+
+    with ExitStack() as stack:
+        active = started(stack, first)
+        wait_until(lambda: have(10, paused, other), START_SECONDS)
+        standby = started(stack, second, "--standby")
+        await_line(standby, "event=lease_awaited", START_SECONDS)
+        ok(run("pause", first, "--topic", paused, "--reason", "CHG-117", *PATIENT))
+        ok(run("limit", first, "--records", RATE, *PATIENT))
+        kill_tree(active.pid)
+        for topic in (paused, other):
+            send_records(clusters[0], topic, numbered(10, 10 + SENT))
+        wait_until(lambda: have(10 + SENT, other), TAKEOVER_SECONDS)
+        stands = have(10, paused)
+        shown = json.loads(ok(run("positions", second, "--topic", paused, "--json")).stdout)
+        resumed = ok(run("resume", second, "--topic", paused, *PATIENT)).output
+        wait_until(lambda: have(10 + SENT, paused), TAKEOVER_SECONDS)
+        standby.stop()
+
+    assert stands
+    (row,) = shown["positions"]
+    assert (row["state"], row["source_offset"], row["lag"]) == ("paused", 10, SENT)
+    assert "in force by" in resumed
+    for topic in (paused, other):
+        assert numbers(clusters[1], f"{flow.source}.{topic}") == [*range(10 + SENT)]
+    times = [each.at_ms for each in sent_to(clusters[1], f"{flow.source}.{other}")][10:]
+    assert times[-1] - times[0] > 500 * SENT / RATE, "in half the time that the limit asks for"
+    state = tmp_path / "first" / "state"
+    changes = stored(state, "changes", f"flow = '{flow}'", "number")
+    assert [change.number for change in changes] == [1, 2, 3]
+    kinds = [event.kind for event in stored(state, "events", f"flow = '{flow}'")]
+    assert kinds.count("limited") == 2, "each process says it of the flow that it has"
+    assert {*kinds} == {"changed", "limited"}
 
 
 @pytest.mark.soak
