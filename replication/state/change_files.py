@@ -237,11 +237,12 @@ class ChangeFiles:
         """Deletes those of *paths* whose changes are in bases of higher names."""
         bases = sorted(self.files.find(self._prefix("base")))
         kept = {path: {each.id for each in self._known.get(path, ())} for path in bases}
-        count = 0
+        everything, count = set[str]().union(*kept.values()), 0
         for path in paths:
-            is_base = path in kept
-            above = [ids for base, ids in kept.items() if not is_base or base > path]
-            if {each.id for each in self._known[path]} <= set().union(*above):
+            above = everything
+            if path in kept:
+                above = set[str]().union(*(ids for base, ids in kept.items() if base > path))
+            if {each.id for each in self._known[path]} <= above:
                 self.files.delete(path)
                 count += 1
         return count
