@@ -8,8 +8,11 @@ from replication.config.state_access import StateAccess
 from replication.config.steering import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import SetupError, StateError
+from replication.log import Log
 from replication.model import Flow
-from replication.state.change_files import open_changes
+from replication.state.change_files import ChangeFiles, open_changes
+
+log = Log(__name__)
 
 
 def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Steering]:
@@ -20,7 +23,19 @@ def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Steering
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
     with open_changes(access, flows) as changes:
-        return {flow: found.read() for flow, found in changes.items()}
+        return {flow: read_all(found) for flow, found in changes.items()}
+
+
+def read_all(changes: ChangeFiles) -> Steering:
+    """Returns what *changes* come to, and logs what counts as absent because nobody can read it.
+
+    Raises:
+        StateError: The changes cannot be listed.
+    """
+    steering = changes.read()
+    for path, unread in changes.unread.items():
+        log.bind(changes.flow).warning("change_unreadable", path=path, text=unread.text)
+    return steering
 
 
 def in_force(mirror: MirrorConfig) -> MirrorConfig:

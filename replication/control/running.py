@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from replication.config.steering import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.changed import read_all
 from replication.control.witness import Coordinators
 from replication.errors import ClusterError, LeaseError
 from replication.model import RECORDS, Flow, TopicPartition
@@ -60,7 +61,7 @@ def running_now(mirror: MirrorConfig, config: FlowConfig) -> Running:
     """
     flow = config.flow
     with open_changes(mirror.access, [flow]) as changes:
-        steering, applied = changes[flow].read(), changes[flow].applied()
+        steering, applied = read_all(changes[flow]), changes[flow].applied()
     pauses = {each.name for each in steering.in_force if each.what in ("pause", "hold")}
     is_in_force = applied is not None and pauses <= applied.names
     return Running(flow, _runner(mirror, config), steering, is_in_force)

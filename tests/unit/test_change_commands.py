@@ -11,6 +11,7 @@ from replication.model import Flow
 from replication.state.change_files import ChangeFiles
 from replication.state.request_files import LocalFiles
 from tests.support.cli import ok, run
+from tests.support.said import SaidLines
 
 FLOW = Flow("A", "B")
 CONFIG = """
@@ -112,6 +113,20 @@ def test_history_says_who_why_and_what_is_in_force(file: Path) -> None:
     assert json.loads(ok(run("history", file, "--since", "2999-01-01", "--json")).output) == {
         "changes": []
     }
+
+
+def test_a_half_written_change_counts_as_absent_and_commands_say_so(
+    file: Path, said: SaidLines
+) -> None:
+    limit(file, "5MB")
+    half = f"change-A-to-B@{2:010d}-{'a' * 32}"
+    (file.parent / "state" / "_control" / half).write_text('{"flow": ')
+
+    shown = json.loads(ok(run("history", file, "--json")).stdout)["changes"]
+
+    assert [each["number"] for each in shown] == [1]
+    (line,) = said.of("change_unreadable")
+    assert str(line.fields["path"]).endswith(half)
 
 
 def test_what_is_held_goes_on_once_all_who_hold_it_have_released_it(file: Path) -> None:
