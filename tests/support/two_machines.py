@@ -1,4 +1,4 @@
-"""Two processes of one flow that stand for two machines: one state, but lock files of their own."""
+"""Two processes of one flow that stand for two machines: the same tables, other lock files."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,13 +18,13 @@ def write_two_configs(
         (folder / name).mkdir()
         paths.append(write_config(folder / name, clusters, topics, more, flow))
     first, second = paths
-    _share_state(first.with_name("state"), second.with_name("state"))
+    _share_tables(first.with_name("state"), second.with_name("state"))
     return first, second
 
 
-def _share_state(first: Path, second: Path) -> None:
-    """Makes tables and requests of *second* those of *first*; each keeps lock files of its own."""
+def _share_tables(first: Path, second: Path) -> None:
+    """Makes the tables of *second* those of *first*; each keeps lock files of its own."""
     second.mkdir()
-    for name in (*SCHEMAS, "_control"):
-        (first / name).mkdir(parents=True)
-        (second / name).symlink_to(first / name)
+    for table in SCHEMAS:
+        (first / table).mkdir(parents=True)
+        (second / table).symlink_to(first / table)

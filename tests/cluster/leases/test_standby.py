@@ -1,7 +1,7 @@
 """High availability is two processes: whatever happens to the active one, the other goes on.
 
 Both run as a user runs them, through spark-submit.sh. They stand for two machines that share a
-state directory: they have the same tables and requests, but not the same lock files.
+state directory: they have the same tables, but not the same lock files.
 """
 
 import json
@@ -29,6 +29,7 @@ from tests.support.cli import ok, run
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
 from tests.support.numbered import numbered, numbers
 from tests.support.process_tree import family, kill_tree
 from tests.support.rates import TIMES, sent_to
@@ -184,7 +185,7 @@ def test_what_operators_have_changed_holds_at_the_standby_that_takes_over(
         create_topic(clusters[0].bootstrap, topic, 1)
         send_records(clusters[0], topic, numbered(0, 10))
     more = {**TIMES, "groups": [f"{topic_name}.*"], "replication.realtime.batch.seconds": 5}
-    first, second = write_two_configs(tmp_path, clusters, f"{topic_name}.*", more, flow)
+    config = write_config(tmp_path, clusters, f"{topic_name}.*", more, flow)
 
     def have(count: int, *topics: str) -> bool:
         remote = [f"{flow.source}.{topic}" for topic in topics]
@@ -192,19 +193,20 @@ def test_what_operators_have_changed_holds_at_the_standby_that_takes_over(
         return all(ends.get(name) == count for name in remote)
 
     with ExitStack() as stack:
-        active = started(stack, first)
+        active = started(stack, config)
         wait_until(lambda: have(10, paused, other), START_SECONDS)
-        standby = started(stack, second, "--standby")
+        standby = start_mirror(config, tmp_path / "standby.log", "--standby")
+        stack.callback(standby.discard)
         await_line(standby, "event=lease_awaited", START_SECONDS)
-        ok(run("pause", first, "--topic", paused, "--reason", "CHG-117", *PATIENT))
-        ok(run("limit", first, "--records", RATE, *PATIENT))
+        ok(run("pause", config, "--topic", paused, "--reason", "CHG-117", *PATIENT))
+        ok(run("limit", config, "--records", RATE, *PATIENT))
         kill_tree(active.pid)
         for topic in (paused, other):
             send_records(clusters[0], topic, numbered(10, 10 + SENT))
         wait_until(lambda: have(10 + SENT, other), TAKEOVER_SECONDS)
         stands = have(10, paused)
-        shown = json.loads(ok(run("positions", second, "--topic", paused, "--json")).stdout)
-        resumed = ok(run("resume", second, "--topic", paused, *PATIENT)).output
+        shown = json.loads(ok(run("positions", config, "--topic", paused, "--json")).stdout)
+        resumed = ok(run("resume", config, "--topic", paused, *PATIENT)).output
         wait_until(lambda: have(10 + SENT, paused), TAKEOVER_SECONDS)
         standby.stop()
 
@@ -216,7 +218,7 @@ def test_what_operators_have_changed_holds_at_the_standby_that_takes_over(
         assert numbers(clusters[1], f"{flow.source}.{topic}") == [*range(10 + SENT)]
     times = [each.at_ms for each in sent_to(clusters[1], f"{flow.source}.{other}")][10:]
     assert times[-1] - times[0] > 500 * SENT / RATE, "in half the time that the limit asks for"
-    state = tmp_path / "first" / "state"
+    state = tmp_path / "state"
     changes = stored(state, "changes", f"flow = '{flow}'", "number")
     assert [change.number for change in changes] == [1, 2, 3]
     kinds = [event.kind for event in stored(state, "events", f"flow = '{flow}'")]
