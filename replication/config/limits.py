@@ -57,6 +57,8 @@ class Limit:
                 raise LimitError(
                     f"{item!r}: write bytes=N or records=N, for example bytes=20000000"
                 )
+            if match[1] in found:
+                raise LimitError(f"{match[1]} is given twice: write one rate")
             found[match[1]] = int(match[2]) or None
         limit = cls(topics, found.get("bytes"), found.get("records"))
         limit.check()

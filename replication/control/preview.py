@@ -4,13 +4,14 @@ Where a cluster does not answer, that is said, and the change can be made all th
 flow while its source is down is a good idea.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from replication.config.changes import Change
+from replication.config.changes import Change, partition_of
 from replication.config.steering import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.config.values import closest
 from replication.control.starts import open_clusters, stored_map
 from replication.control.steer import Steered
 from replication.errors import ConfigError, NoAnswerError, ReplicationError
@@ -18,6 +19,7 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
+from replication.mm2.filters import NameFilter
 from replication.model import TopicPartition
 from replication.positions.at_risk import find_at_risk
 from replication.state.readers import is_quick, open_reader
@@ -84,12 +86,14 @@ def preview(
     effect = Effect(warnings=(*idle, *_still_paused(steered, after, change)))
     try:
         if (before.topics, before.topics_exclude) != (then.topics, then.topics_exclude):
-            effect = _topics(mirror, (before, then), effect)
+            effect = _topics(mirror, (before, then), change, effect)
         if before.groups != then.groups:
-            effect = _groups((before, then), effect)
+            effect = _groups((before, then), change, effect)
         if after.paused != steered.steering.paused:
             known = mirror if may_start_spark or is_quick(mirror.access) else None
-            effect = _pauses(known, (steered, after), then, effect)
+            effect = _pauses(known, (steered, after), change, effect)
+        if change.what == "limit" and change.scope:
+            effect = _limited(then, change.scope, effect)
     except ConfigError:
         raise
     except ReplicationError as error:
@@ -116,7 +120,22 @@ def _still_paused(steered: Steered, after: Steering, change: Change) -> tuple[st
     return ("the flow stays paused as a whole: resume it as well",)
 
 
-def _topics(mirror: MirrorConfig, sides: tuple[FlowConfig, FlowConfig], effect: Effect) -> Effect:
+def unmatched(items: Iterable[str], names: Collection[str], of: str) -> list[str]:
+    """Returns which of *items* do nothing now, because none of *names* matches; a line each.
+
+    That may be meant, of a topic that will come. It is also what a misspelled name looks like.
+    """
+    found = []
+    for item in items:
+        if not any(map(NameFilter((item,)).accepts, names)):
+            near = closest(item, names)
+            found.append(f"{item!r} is no {of} now{f'; did you mean {near!r}?' if near else ''}")
+    return found
+
+
+def _topics(
+    mirror: MirrorConfig, sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect
+) -> Effect:
     before, then = sides
     with open_clusters(then) as clusters:
         source, target = clusters
@@ -131,6 +150,8 @@ def _topics(mirror: MirrorConfig, sides: tuple[FlowConfig, FlowConfig], effect: 
             if (writers := writers_of(remote, others, then.flow.target)) and not then.shares(remote)
         ]
         warnings += _loops((*others, then), clusters, come)
+        if change.what in {"topics.add", "topics.exclude"}:
+            warnings += unmatched(change.items, names, f"topic of cluster {source.alias}")
     return replace(
         effect,
         come=come,
@@ -152,18 +173,34 @@ def _loops(
     return find_topic_loops(between, names, distinct_ids(tuple(clusters)))
 
 
-def _groups(sides: tuple[FlowConfig, FlowConfig], effect: Effect) -> Effect:
-    then = sides[1]
-    with Groups(shared_jvm(), then.source.alias, then.source.admin) as groups:
+def _groups(sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect) -> Effect:
+    source = sides[1].source
+    with Groups(shared_jvm(), source.alias, source.admin) as groups:
         names = groups.states().keys()
     old, new = ({name for name in names if side.groups.accepts(name)} for side in sides)
-    return replace(effect, groups_come=tuple(sorted(new - old)), groups_go=tuple(sorted(old - new)))
+    warnings = list(effect.warnings)
+    if change.what in {"groups.add", "groups.exclude"}:
+        warnings += unmatched(change.items, names, f"group of cluster {source.alias}")
+    return replace(
+        effect,
+        groups_come=tuple(sorted(new - old)),
+        groups_go=tuple(sorted(old - new)),
+        warnings=tuple(warnings),
+    )
+
+
+def _limited(config: FlowConfig, scope: str, effect: Effect) -> Effect:
+    with Cluster(config.source.alias, config.source.admin) as source:
+        names = remote_topics(config, source.topic_names())
+    warnings = unmatched([scope], names, "topic that the flow copies")
+    return replace(effect, warnings=(*effect.warnings, *warnings))
 
 
 def _pauses(
-    mirror: MirrorConfig | None, sides: tuple[Steered, Steering], then: FlowConfig, effect: Effect
+    mirror: MirrorConfig | None, sides: tuple[Steered, Steering], change: Change, effect: Effect
 ) -> Effect:
     before, after = sides
+    then = after.overlaid(before.configured)
     with open_clusters(then) as (source, _):
         topics = source.describe(remote_topics(then, source.topic_names()))
         partitions = [
@@ -175,12 +212,15 @@ def _pauses(
             after, before.steering, {name: t.partitions for name, t in topics.items()}
         )
         old, new = (set(each.paused.among(partitions)) for each in (before.steering, after))
-        risks = _at_risk(mirror, then, source, new - old)
+        warnings = _at_risk(mirror, then, source, new - old)
+    if change.what == "pause":
+        named = [item for item in change.items if partition_of(item) is None]
+        warnings += unmatched(named, topics, "topic that the flow copies")
     return replace(
         effect,
         pauses=tuple(sorted(new - old)),
         resumes=tuple(sorted(old - new)),
-        warnings=(*effect.warnings, *risks),
+        warnings=(*effect.warnings, *warnings),
     )
 
 

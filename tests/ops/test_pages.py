@@ -263,7 +263,8 @@ def test_whoever_may_write_changes_a_flow_on_its_page(page: Page, tmp_path: Path
     tokens = tmp_path / "tokens"
     tokens.touch(0o600)
     tokens.write_text(made.line(), encoding="utf-8")
-    settings = [f"rest.tokens.file: {tokens}"]
+    silent = [f"{alias}.default.api.timeout.ms: 2000" for alias in "AB"]
+    settings = [f"rest.tokens.file: {tokens}", *silent]
     page.set_viewport_size({"width": 390, "height": 844})
     with serving(tmp_path, lambda flow: Seen(flow, observed()), settings) as served:
         page.context.add_cookies([{"name": COOKIE, "value": secret, "url": served.url}])

@@ -122,6 +122,7 @@ def test_the_history_says_who_why_and_what_a_process_follows(steered: Steered) -
         ({"what": "limit", "items": ["bytes=1"]}, "below the lowest limit"),
         ({"what": "limit", "items": ["bytes=fast"]}, "is no rate"),
         ({"what": "limit", "items": ["speed=5"]}, "write bytes=N or records=N"),
+        ({"what": "limit", "items": ["bytes=5MB", "bytes=9MB"]}, "bytes is given twice"),
         ({"what": "drop", "items": ["x"]}, "what:"),
         ({"what": "hold"}, "hold needs at least one item"),
         ({"what": "hold", "items": ["a failover"]}, "cannot name an operation"),

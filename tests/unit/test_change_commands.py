@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from replication.control.preview import unmatched
 from replication.control.steer import new_change
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles
@@ -113,6 +114,16 @@ def test_history_says_who_why_and_what_is_in_force(file: Path) -> None:
     assert json.loads(ok(run("history", file, "--since", "2999-01-01", "--json")).output) == {
         "changes": []
     }
+
+
+def test_what_matches_nothing_is_said_with_what_may_be_meant() -> None:
+    names = ["orders", "orders.eu", "clicks"]
+
+    assert unmatched(["orders", "cl.*"], names, "topic") == []
+    assert unmatched(["oders", "x[0-9]"], names, "topic") == [
+        "'oders' is no topic now; did you mean 'orders'?",
+        "'x[0-9]' is no topic now",
+    ]
 
 
 def test_a_half_written_change_counts_as_absent_and_commands_say_so(

@@ -121,6 +121,11 @@ def test_what_was_changed_holds_from_the_next_start_on(
     operator = Operator(write_config(tmp_path, clusters, first))
     config = flow_config(*clusters, first)
 
+    misspelled = [
+        operator("pause", "--topic", f"{first}x", "--dry-run"),
+        operator("limit", "--topic", f"{first}x", "--records", 5000, "--dry-run"),
+        operator("topics", "--exclude", f"{first}x", "--dry-run"),
+    ]
     kept = operator("topics", "--add", other)
     operator("pause", "--topic", first)
     RunningFlow(spark, tmp_path / "state", config, "drain").join()
@@ -137,6 +142,7 @@ def test_what_was_changed_holds_from_the_next_start_on(
     operator("release", "dr-1")
     RunningFlow(spark, tmp_path / "state", config, "drain").join()
 
+    assert all(f"did you mean '{first}'?" in each.output for each in misspelled), misspelled
     assert "kept: no process runs A->B" in kept.output
     assert while_paused == (0, 10)
     assert (while_all, while_held) == (0, 0)
