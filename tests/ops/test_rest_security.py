@@ -17,7 +17,7 @@ from replication.serve.sight import Seen
 from replication.serve.tokens import new_token
 from tests.support.cli import run
 from tests.support.local import PYTHON, REPOSITORY
-from tests.support.serving import EVIL, Served, observed, serving
+from tests.support.serving import EVIL, Served, bearer, observed, serving
 from tests.support.settings import ONE_FLOW, parse_settings
 
 STOP = "/api/v1/flows/A/B/stop"
@@ -273,7 +273,3 @@ def test_a_full_disk_leaves_the_tokens_as_they_were(tmp_path: Path) -> None:
     assert (made.returncode, made.stdout) == (StateError.exit_code, ""), made.stderr
     assert f"{file} cannot be written" in made.stderr
     assert file.read_text() == before
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
