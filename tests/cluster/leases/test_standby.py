@@ -192,6 +192,12 @@ def test_what_operators_have_changed_holds_at_the_standby_that_takes_over(
         ends = log_ends(clusters[1].bootstrap, remote)
         return all(ends.get(name) == count for name in remote)
 
+    def shown() -> dict[str, object]:
+        """Where the paused partition stands; whoever runs the flow writes its map first."""
+        command = run("positions", config, "--topic", paused, "--json")
+        (row,) = json.loads(ok(command).stdout)["positions"]
+        return dict(row)
+
     with ExitStack() as stack:
         active = started(stack, config)
         wait_until(lambda: have(10, paused, other), START_SECONDS)
@@ -200,18 +206,18 @@ def test_what_operators_have_changed_holds_at_the_standby_that_takes_over(
         await_line(standby, "event=lease_awaited", START_SECONDS)
         ok(run("pause", config, "--topic", paused, "--reason", "CHG-117", *PATIENT))
         ok(run("limit", config, "--records", RATE, *PATIENT))
+        wait_until(lambda: shown()["source_offset"] == 10, START_SECONDS)
         kill_tree(active.pid)
         for topic in (paused, other):
             send_records(clusters[0], topic, numbered(10, 10 + SENT))
         wait_until(lambda: have(10 + SENT, other), TAKEOVER_SECONDS)
         stands = have(10, paused)
-        shown = json.loads(ok(run("positions", config, "--topic", paused, "--json")).stdout)
+        row = shown()
         resumed = ok(run("resume", config, "--topic", paused, *PATIENT)).output
         wait_until(lambda: have(10 + SENT, paused), TAKEOVER_SECONDS)
         standby.stop()
 
     assert stands
-    (row,) = shown["positions"]
     assert (row["state"], row["source_offset"], row["lag"]) == ("paused", 10, SENT)
     assert "in force by" in resumed
     for topic in (paused, other):
