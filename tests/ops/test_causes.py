@@ -117,6 +117,17 @@ def test_a_topic_that_was_created_again_is_set_aside_until_it_is_accepted(mirror
     mirror.until_clear("RecordsGivenUp")
 
 
+def test_what_an_operator_has_paused_for_long(mirror: Watched) -> None:
+    topic = mirror.topic("still")
+    fill(mirror.source, topic, 1, OLD)
+    mirror.until_copied(topic, OLD)
+    paused = replication("pause", mirror.file, "--topic", topic)
+    mirror.until_fires("PausedLong")
+    resumed = replication("resume", mirror.file, "--topic", topic)
+    mirror.until_clear("PausedLong")
+    assert (paused.returncode, resumed.returncode) == (0, 0), paused.stderr + resumed.stderr
+
+
 def test_a_group_that_is_active_on_the_target_is_blocked(mirror: Watched) -> None:
     topic, group = mirror.topic("busy"), "busy"
     fill(mirror.source, topic, 1, OLD)
