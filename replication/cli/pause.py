@@ -57,9 +57,8 @@ def resume(*, topics: Sequence[str], partitions: Sequence[int], **asked: Any) ->
 def hold(*, operation: str, **asked: Any) -> None:  # noqa: ANN401 - click's values
     """Pause a flow for an operation until that is released.
 
-    An operation is a failover, for example. OPERATION is a name for it, such as
-    CHG-117. While any operation holds the flow, resume does not let it go on, and a drain of it
-    ends with exit code 5.
+    An operation is a failover, for example. OPERATION is a name for it, such as CHG-117. While any
+    operation holds the flow, resume does not let it go on, and a drain of it ends with exit code 5.
     """
     _change("hold", Order(**asked), (operation,))
 
