@@ -32,6 +32,10 @@ PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 ID_SECONDS: Final = 60.0
 """How long a cluster's id is taken for known: its address may come to mean another one."""
 
+ANSWERS: Final = 3
+NEAR_S: Final = 0.005
+"""An answer within this needs no second look: the cluster is not far away."""
+
 LIBRDKAFKA_IDS: Final = str.maketrans("-_", "+/")
 """librdkafka writes ids of topics in another alphabet than Java. State directories have those of
 the client that a connection has by default, and both clients may read one."""
@@ -93,6 +97,22 @@ class Cluster(AbstractContextManager["Cluster"]):
         if time.monotonic() >= self._known_until:
             self._list("reading the brokers")
         return self._brokers
+
+    def round_trip_s(self) -> float:
+        """Returns how many seconds the smallest question takes, which any broker answers.
+
+        Each start of a reading asks anew. The shortest of some answers counts, if the first one
+        took long: a broker may have been busy.
+
+        Raises:
+            CallError: The cluster does not answer.
+        """
+        took: list[float] = []
+        while len(took) < ANSWERS and (not took or min(took) > NEAR_S):
+            began = time.monotonic()
+            self._calls.ask(Call("measuring the distance"), self._calls.admin.brokers)
+            took.append(time.monotonic() - began)
+        return min(took)
 
     def topic_names(self) -> set[str]:
         """Returns the names of all topics this user may see, Kafka's own among them."""
@@ -287,13 +307,17 @@ class Cluster(AbstractContextManager["Cluster"]):
         Returns:
             The value of the first broker, in ms; None if this user may not see it.
         """
+        told = self.broker_settings().get(PRODUCER_EXPIRATION)
+        return int(told) if told else None
+
+    def broker_settings(self) -> dict[str, str]:
+        """Returns the settings of the first broker; none if this user may not see them."""
         first = str(min(self._list("listing the brokers").brokers))
         call = Call("reading settings of broker")
         send = partial(self._calls.admin.settings, "BROKER")
         results = self._calls.results(call, send, [first])
         found = self._calls.require(call, results, {"CLUSTER_AUTHORIZATION_FAILED"})
-        own = found.get(first, {}).get(PRODUCER_EXPIRATION)
-        return int(own.value) if own and own.value else None
+        return {key: own.value for key, own in found.get(first, {}).items() if own.value}
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
         """Returns the largest batch that each topic accepts, in bytes; missing ones are absent."""

@@ -7,6 +7,7 @@ from typing import Final
 
 from replication.config.clients.defaults import with_defaults
 from replication.model import Flow, TopicPartition
+from replication.spark.distance import RoundTrips
 from replication.spark.interceptor import INTERCEPTOR, OWNER_ONLY
 
 BUFFER_BYTES: Final = 16_777_216
@@ -45,6 +46,9 @@ BOUNDED_READS: Final = {
     "fetch.max.wait.ms": "1",
 }
 """Of reads up to offsets that the log has reached, so that no request has to wait for records."""
+
+NEAR: Final = RoundTrips()
+"""Both clusters are in the network of the executors."""
 
 OWNED_BY_SPARK: Final = frozenset(
     {
@@ -104,7 +108,11 @@ def source_options(
 
 
 def sharing_options(
-    consumer: Mapping[str, str], starts: Mapping[TopicPartition, int], tasks: int, brokers: int
+    consumer: Mapping[str, str],
+    starts: Mapping[TopicPartition, int],
+    tasks: int,
+    brokers: int,
+    distance: RoundTrips = NEAR,
 ) -> dict[str, str]:
     """Returns the options of the shared source, which reads the partitions of *starts*.
 
@@ -115,12 +123,13 @@ def sharing_options(
         starts: The first offset to read, for every partition.
         tasks: How many share the partitions; each has one consumer.
         brokers: How many the source has; a consumer holds the answers of each.
+        distance: A fetch may bring more of one partition from far away, within the same memory.
     """
     answering = min(max(1, brokers), -(-len(starts) // max(1, tasks)))
     fetched = max(LEAST_FETCH_BYTES, FETCHED_BYTES // max(1, tasks * answering))
     ours = {
         "fetch.max.bytes": str(fetched),
-        "max.partition.fetch.bytes": str(min(FETCH_BYTES[1], fetched)),
+        "max.partition.fetch.bytes": str(min(max(FETCH_BYTES[1], distance.fetch_bytes), fetched)),
     }
     return {
         **_kafka(with_defaults("consumer", {**ours, **consumer})),
@@ -136,6 +145,7 @@ def sink_options(
     intercepted: bool,
     limits: Collection[int] = (),
     tasks: int = 1,
+    distance: RoundTrips = NEAR,
 ) -> dict[str, str]:
     """Returns the sink's options; values of *producer* override the defaults.
 
@@ -148,12 +158,15 @@ def sink_options(
             endlessly (KAFKA-8350). Room for the largest is in ``buffer.memory``.
         tasks: How many run at once, or the partitions that they share: for each a batch is filled
             while others are on their way.
+        distance: Batches are larger, and there is room for more of them, if the target is far away.
     """
-    batch_bytes = _share(BUFFER_BYTES // 4, tasks, BATCH_BYTES)
+    least, most = BATCH_BYTES
+    filled = max(BUFFER_BYTES // 4, distance.unanswered_bytes)
+    batch_bytes = _share(filled, tasks, (least, max(most, distance.batch_bytes)))
     ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}
     properties = with_defaults("producer", {**ours, **producer})
     sizes = [int(properties["batch.size"]), *limits]
-    room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * batch_bytes)
+    room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * batch_bytes, 2 * filled)
     properties.setdefault("buffer.memory", str(min(MOST_BUFFER_BYTES, room)))
     if not intercepted:
         properties["batch.size"] = str(min(sizes))

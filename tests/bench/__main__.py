@@ -7,8 +7,8 @@ into a remote topic of its own. Every second round runs them in the opposite ord
 import argparse
 import sys
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 
 from replication.config.home import home
@@ -19,7 +19,11 @@ from tests.bench.plots import INSTALL, draw, is_installed
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.race import Course
 from tests.bench.report import ALONE, Result, print_tables
+from tests.support.distance import Way
+from tests.support.local import Clusters
 from tests.support.program import end_on_signals, new_console
+
+MIB = 1 << 20
 
 
 def main() -> int:
@@ -39,8 +43,8 @@ def main() -> int:
 
 def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result]) -> int:
     console = bench.console
-    with bench.brokers() as clusters:
-        course = Course(bench.folder, clusters, _load(options))
+    with _brokers(options, bench) as (clusters, addresses):
+        course = Course(bench.folder, clusters, _load(options), addresses=addresses)
         if not options.no_throughput:
             console.print(f"filling: {options.records:,} records of {options.size:,} bytes")
             course.fill()
@@ -65,6 +69,24 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
             console.print(f"{ALONE}: two minutes")
             results.append(Result(ALONE, 1, latencies=(course.without_contender(),)))
     return 1 if any(result.failure for result in results) else 0
+
+
+@contextmanager
+def _brokers(
+    options: argparse.Namespace, bench: Bench
+) -> Iterator[tuple[Clusters, tuple[str, str] | None]]:
+    if not options.far:
+        with bench.brokers() as clusters:
+            yield clusters, None
+        return
+    way = Way(
+        round_trip_s=options.round_trip / 1e3,
+        jitter_s=options.jitter / 1e3,
+        loss=options.loss,
+        window_bytes=int(options.window * MIB),
+    )
+    with bench.brokers_apart(options.far, way) as apart:
+        yield apart
 
 
 def _result(

@@ -55,7 +55,20 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
         "'-XX:+UseParallelGC', 'mm2 tasks.max=8'",
     )  # fmt: skip
     add_spark_option(parser)
+    _add_distance_options(parser)
     return parser.parse_args(arguments)
+
+
+def _add_distance_options(parser: argparse.ArgumentParser) -> None:
+    far = parser.add_argument_group("distance", "contenders reach one of the clusters from afar")
+    far.add_argument("--far", choices=("source", "target"), help="which cluster is far away")
+    far.add_argument("--round-trip", type=float, default=100, metavar="MS", help="to that cluster")
+    far.add_argument("--jitter", type=float, default=0, metavar="MS", help="more, for some bytes")
+    far.add_argument("--loss", type=float, default=0, metavar="SHARE", help="sent once more")
+    far.add_argument(
+        "--window", type=float, default=16, metavar="MIB",
+        help="what a connection has on its way; Linux lets buffers grow to 4 MiB by itself",
+    )  # fmt: skip
 
 
 def new_parser(document: str | None) -> argparse.ArgumentParser:

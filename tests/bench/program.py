@@ -15,12 +15,15 @@ from typing import Final
 from rich.console import Console
 
 from replication.config.home import home
-from replication.demo.brokers import BrokerSettings, two_clusters
+from replication.demo.brokers import Broker, BrokerSettings, running, two_clusters
+from replication.demo.ports import HOST, free_port
 from replication.errors import ReplicationError
 from tests.bench.latency import LatencyError
 from tests.bench.requests import RequestError
+from tests.support.distance import FarBroker, Way
 from tests.support.local import REPOSITORY, Clusters
 from tests.support.program import new_folder_name
+from tests.support.proxy import broker_with_listener
 from tests.support.running_process import ProcessError
 
 BROKER_HEAP_MB: Final = 1024  # the default of Kafka's own script
@@ -53,17 +56,37 @@ class Bench:
     @contextmanager
     def brokers(self, heap_mb: int = BROKER_HEAP_MB) -> Iterator[Clusters]:
         """Two clusters for the block. Their data is deleted at its end, their logs stay."""
-        settings = BrokerSettings(
-            jars=home() / "jars" / "kafka",
-            heap_mb=heap_mb,
-            jvm_options=(),
-            properties=BROKER_PROPERTIES,
-        )
+        with self._emptied() as folder, two_clusters(folder, _settings(heap_mb)) as clusters:
+            yield clusters
+
+    @contextmanager
+    def brokers_apart(self, far: str, way: Way) -> Iterator[tuple[Clusters, tuple[str, str]]]:
+        """The same, and the addresses by which contenders know them: one is at the end of *way*.
+
+        Args:
+            far: ``source`` or ``target``.
+            way: Between that one and the contenders.
+        """
+        behind = free_port()
+        with self._emptied() as folder, FarBroker(behind, way) as proxy:
+            second = f"{HOST}:{behind}"
+            settings = _settings(BROKER_HEAP_MB)
+            distant = broker_with_listener("far", folder / "far", settings, second, proxy.bootstrap)
+            near = Broker("near", folder / "near", settings)
+            with running(distant, near):
+                if far == "source":
+                    yield (distant, near), (proxy.bootstrap, near.bootstrap)
+                else:
+                    yield (near, distant), (near.bootstrap, proxy.bootstrap)
+
+    @contextmanager
+    def _emptied(self) -> Iterator[Path]:
+        """Yields the folder of the brokers, whose data is deleted at the end."""
+        folder = self.folder / "brokers"
         try:
-            with two_clusters(self.folder / "brokers", settings) as clusters:
-                yield clusters
+            yield folder
         finally:
-            for data in (self.folder / "brokers").glob("*/data"):
+            for data in folder.glob("*/data"):
                 shutil.rmtree(data, ignore_errors=True)
 
     def write(self, results: Sequence[Mapping[str, object]]) -> Path:
@@ -121,3 +144,12 @@ def ratio(ours: Sequence[float], theirs: Sequence[float]) -> str:
     if not ours or not theirs or not statistics.median(theirs):
         return "-"
     return f"{statistics.median(ours) / statistics.median(theirs):.2f}"
+
+
+def _settings(heap_mb: int) -> BrokerSettings:
+    return BrokerSettings(
+        jars=home() / "jars" / "kafka",
+        heap_mb=heap_mb,
+        jvm_options=(),
+        properties=BROKER_PROPERTIES,
+    )

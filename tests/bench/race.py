@@ -35,14 +35,22 @@ class Course:
         clusters: The source and the target.
         load: Of the filled topic; the topics of the latency race have the same shape.
         topic: The name of the filled topic.
+        addresses: Of the source and the target as contenders know them, if they are far away.
     """
 
     def __init__(
-        self, folder: Path, clusters: Clusters, load: Load, *, topic: str = FILLED
+        self,
+        folder: Path,
+        clusters: Clusters,
+        load: Load,
+        *,
+        topic: str = FILLED,
+        addresses: tuple[str, str] | None = None,
     ) -> None:
         self._folder, self._load, self._topic = folder, load, topic
         self._brokers = clusters
         self._bootstraps = clusters[0].bootstrap, clusters[1].bootstrap
+        self._addresses = addresses or self._bootstraps
         self._source, self._target = (
             Cluster(alias, {"bootstrap.servers": bootstrap})
             for alias, bootstrap in zip(("source", TARGET), self._bootstraps, strict=True)
@@ -162,8 +170,8 @@ class Course:
         return Race(
             folder=self._folder / f"{contender.name}-{source}-{topic}",
             source=source,
-            source_bootstrap=self._bootstraps[0],
-            target_bootstrap=self._bootstraps[1],
+            source_bootstrap=self._addresses[0],
+            target_bootstrap=self._addresses[1],
             topic=topic,
         )
 

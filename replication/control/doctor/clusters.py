@@ -6,6 +6,7 @@ from concurrent.futures import TimeoutError as Late
 
 from replication.control.doctor.brokers import AskedCluster, look_at_clock, look_at_releases
 from replication.control.doctor.certificates import look_at_certificate
+from replication.control.doctor.distance import look_at_distance
 from replication.control.doctor.judgement import Judgement, Verdict, failed, unknown
 from replication.control.doctor.quotas import look_at_quotas
 from replication.control.partitions import PATIENCE_SECONDS
@@ -46,11 +47,13 @@ def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
     try:
         with Cluster(alias, admin, patience_s=PATIENCE_SECONDS) as cluster:
             uid, brokers = cluster.cluster_id(), sorted(cluster.brokers())
+            distance = look_at_distance(asked, cluster)
     except ReplicationError as error:
         yield failed(f"login to {alias}", error)
         return
     found = f"{len(brokers)} broker(s), cluster id {uid}"
     yield Judgement(what=f"login to {alias}", found=found)
+    yield distance
     advertised = _ask(admin, brokers)
     yield from judge_brokers(f"brokers of {alias}", alias, advertised)
     if not any(advertised.values()):

@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.spark.acknowledged import is_reported
-from replication.spark.kafka_options import sink_options
+from replication.spark.distance import RoundTrips
+from replication.spark.kafka_options import NEAR, sink_options
 from replication.spark.projection import to_target
 from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
@@ -24,7 +25,11 @@ def crossing(config: FlowConfig, plan: TopicPlan, records: DataFrame) -> DataFra
 
 
 def sink(
-    config: FlowConfig, spark: SparkSession, limits: Mapping[str, int], tasks: int
+    config: FlowConfig,
+    spark: SparkSession,
+    limits: Mapping[str, int],
+    tasks: int,
+    distance: RoundTrips = NEAR,
 ) -> dict[str, str]:
     """Returns options for a sink that this many *tasks* write to; *limits* as in `sink_options`."""
     return sink_options(
@@ -33,6 +38,7 @@ def sink(
         intercepted=_is_intercepted(config, spark),
         limits=limits.values(),
         tasks=tasks,
+        distance=distance,
     )
 
 

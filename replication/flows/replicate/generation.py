@@ -37,7 +37,8 @@ from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns, RecordRejection
 from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
-from replication.spark.kafka_options import named, sharing_options, source_options
+from replication.spark.distance import RoundTrips
+from replication.spark.kafka_options import NEAR, named, sharing_options, source_options
 from replication.spark.progress import Batch, QueryProgress
 from replication.spark.projection import counts_column
 from replication.spark.sources import SHARED, Reading
@@ -113,6 +114,7 @@ class Generation:
         config = replace(config, source=replace(config.source, consumer=consumer))
         config = compressing(config, plan)
         brokers = len(context.source.brokers())
+        distance = RoundTrips(context.source.round_trip_s(), context.target.round_trip_s())
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         prefix = f"{config.flow.slug}-{number}-"
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_folder(spark)))
@@ -122,7 +124,7 @@ class Generation:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             with spark_errors(config.flow):
-                setup = QuerySetup(name, reading, limits, brokers)
+                setup = QuerySetup(name, reading, limits, brokers, distance)
                 writer = replication_query(spark, config, plan, starts, setup)
                 with reports.tagged(spark, limits, schema_topics(context, plan)):
                     checkpoint = checkpoint_location(spark, folder)
@@ -247,12 +249,14 @@ class QuerySetup:
             because a crash leaves up to one batch of records to be counted.
         limits: For each remote topic the bytes of a batch that it takes.
         brokers: How many the source has.
+        distance: How far away both clusters are from here.
     """
 
     name: str
     reading: Reading
     limits: Mapping[str, int]
     brokers: int = 1
+    distance: RoundTrips = NEAR
 
 
 def replication_query(
@@ -277,7 +281,7 @@ def replication_query(
     # more copy of each record and an eighth of the CPU.
     counted = copies.observe(setup.name, counts_column(list(plan.copies.values())))
     filling = setup.reading.tasks if setup.reading.source == "spark" else len(starts)
-    options = sink(config, spark, setup.limits, filling)
+    options = sink(config, spark, setup.limits, filling, setup.distance)
     return counted.writeStream.format("kafka").queryName(setup.name).options(**options)
 
 
@@ -291,7 +295,7 @@ def _source(
     consumer, reading = named(config.source.consumer, config.flow), setup.reading
     is_bounded = reading.mode != "realtime"
     if reading.source == "shared":
-        options = sharing_options(consumer, starts, reading.tasks, setup.brokers)
+        options = sharing_options(consumer, starts, reading.tasks, setup.brokers, setup.distance)
         source = spark.readStream.format(SHARED).options(**options, flow=str(config.flow))
     else:
         options = source_options(consumer, starts, is_bounded=is_bounded, tasks=reading.tasks)
