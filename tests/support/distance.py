@@ -60,8 +60,13 @@ class FarBroker(AbstractContextManager["FarBroker"]):
         with suppress(OSError):
             while True:
                 client, _ = self._server.accept()
-                broker = socket.create_connection((HOST, self._target))
-                self._open += client, broker
+                self._open.append(client)
+                try:
+                    broker = socket.create_connection((HOST, self._target))
+                except OSError:  # the broker is down
+                    client.close()
+                    continue
+                self._open.append(broker)
                 for ends in ((client, broker), (broker, client)):
                     for one in ends:
                         one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
