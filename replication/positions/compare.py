@@ -18,7 +18,7 @@ from replication.offsets.runs import OffsetRun
 from replication.positions.as_written import broken_transforms
 from replication.positions.match import describe_alignment, realign, realigned_runs
 from replication.positions.place import Existing, Match, match_existing_targets
-from replication.positions.sides import FlowSides
+from replication.positions.sides import FlowSides, sharing
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Stored
 from replication.positions.tails import CountedTail, matching_tails
@@ -191,10 +191,11 @@ def _ends(
     """Finds where the source has as many records as the target; none follows one that throws."""
     config = context.config
     rule = copy_rule(config, {tp.topic for tp in wanted})
+    consumer = config.source.consumer
+    read = partial(read_windows, context.spark, consumer, sharing=sharing(context))
     counted = partial(
         offsets_after,
-        context.spark,
-        config.source.consumer,
+        read,
         {tp: RecordSpan(ahead.anchor.upstream, ahead.records) for tp, ahead in wanted.items()},
         rule=rule,
         spacing=config.offset_syncs.lag_max,
@@ -209,7 +210,7 @@ def _ends(
             if tp.topic in rule.chains and at.anchor.upstream < ends[tp]
         }
         throwing = throwing_records(
-            partial(read_windows, context.spark, config.source.consumer),
+            read,
             lambda records: copied(records, rule).agg(F.count("*")),
             windows,
         )

@@ -14,6 +14,8 @@ from replication.errors import ClusterError, SetupError, first_line
 from replication.kafka.cluster import Cluster
 from replication.model import Flow
 from replication.spark.local import local_spark
+from replication.spark.session import sharing_of
+from replication.spark.sources import Sharing
 
 
 class FlowSides(Protocol):
@@ -77,6 +79,17 @@ class AskedSides(AbstractContextManager["AskedSides"]):
                 f"flow {self.config.flow}: records of both clusters must be compared, but Spark "
                 f"does not start on this machine: {first_line(error)}"
             ) from error
+
+
+def sharing(context: FlowSides) -> Sharing | None:
+    """Returns how tasks share the partitions whose records are compared; None by Spark's source.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    config = context.config
+    brokers = max(len(cluster.brokers()) for cluster in (context.source, context.target))
+    return sharing_of(context.spark, config.record_source, config.tasks_max, brokers)
 
 
 @contextmanager

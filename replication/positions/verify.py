@@ -12,7 +12,7 @@ from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import TopicPartition
 from replication.positions.originals import Copies, Originals
-from replication.positions.sides import FlowSides
+from replication.positions.sides import FlowSides, sharing
 from replication.positions.tails import fingerprints_at
 from replication.spark.gaps import (
     CopiedPair,
@@ -131,6 +131,7 @@ def logs_of(context: FlowSides, partitions: Iterable[TopicPartition]) -> Logs:
         {**config.source.consumer, "isolation.level": config.isolation},
         config.target.consumer,
         copy_rule(config, {tp.topic for tp in partitions}),
+        sharing(context),
     )
 
 

@@ -4,7 +4,7 @@ Offsets are not counts, because compaction, transaction markers and aborted reco
 Executors count; only the results reach the driver.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
@@ -14,10 +14,14 @@ from replication.model import TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.spark.copies import copied
 from replication.spark.frames import frame_of
-from replication.spark.kafka_options import offsets_json, source_options
+from replication.spark.kafka_options import offsets_json, sharing_options, source_options
+from replication.spark.sources import SHARED, Sharing
 
 MOST_GROWTH = 16
 """By what a window of offsets grows at most, where the last one held few records or none."""
+
+Windows = Mapping[TopicPartition, tuple[int, int]]
+"""First offset and end of some partitions."""
 
 EARLIEST = -2
 """Spark's number for the first offset of a partition."""
@@ -46,8 +50,7 @@ class CountedSpan:
 
 
 def offsets_after(
-    spark: SparkSession,
-    consumer: Mapping[str, str],
+    read: Callable[[Windows], DataFrame],
     spans: Mapping[TopicPartition, RecordSpan],
     ends: Mapping[TopicPartition, int],
     rule: CopyRule,
@@ -60,8 +63,8 @@ def offsets_after(
     of further windows are numbered until the last one is found.
 
     Args:
-        spark: Needs one free slot.
-        consumer: Effective client properties of the source; their isolation level counts.
+        read: Reads the source: `read_windows` with a session and client properties, whose isolation
+            level counts.
         spans: At least one record each.
         ends: The source's log end offsets; nothing is read at or beyond them.
         rule: Which records are copied.
@@ -73,7 +76,7 @@ def offsets_after(
     search, is_dense = _Search(spans), not rule.chains
     while windows := search.windows(ends):
         own = rule.only({tp.topic for tp in windows})
-        records = copied(read_windows(spark, consumer, windows), own)
+        records = copied(read(windows), own)
         records = records.select("topic", "partition", "offset")
         counted = _counted(records) if is_dense else _numbered(records, search.left, spacing)
         rows = {TopicPartition(row.topic, row.partition): row for row in counted.collect()}
@@ -151,7 +154,7 @@ def next_width(width: int, records: int, left: int) -> int:
 def count_records(
     spark: SparkSession,
     consumer: Mapping[str, str],
-    windows: Mapping[TopicPartition, tuple[int, int]],
+    windows: Windows,
     rule: CopyRule,
 ) -> dict[TopicPartition, int]:
     """Counts the records of each window that are copied.
@@ -173,12 +176,26 @@ def count_records(
 def read_windows(
     spark: SparkSession,
     consumer: Mapping[str, str],
-    windows: Mapping[TopicPartition, tuple[int, int]],
+    windows: Windows,
+    sharing: Sharing | None = None,
 ) -> DataFrame:
-    """Reads the records of some partitions, each from one offset up to another."""
-    options = source_options(consumer, {tp: start for tp, (start, _) in windows.items()})
+    """Reads the records of some partitions, each from one offset up to another.
+
+    Args:
+        spark: The session.
+        consumer: Effective client properties of the cluster that has them.
+        windows: First offset and end of each.
+        sharing: How tasks share them, with the shared source. None is Spark's, in which each has a
+            task of its own: a failure of one is none of the others'.
+    """
+    starts = {tp: start for tp, (start, _) in windows.items()}
     ends = offsets_json({tp: until for tp, (_, until) in windows.items()})
-    return spark.read.format("kafka").options(**options).option("endingOffsets", ends).load()
+    if sharing is None:
+        source, options = "kafka", source_options(consumer, starts)
+    else:
+        options = sharing_options(consumer, starts, sharing.tasks, sharing.brokers)
+        source = SHARED
+    return spark.read.format(source).options(**options).option("endingOffsets", ends).load()
 
 
 def read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:

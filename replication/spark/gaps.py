@@ -17,6 +17,7 @@ from replication.spark.copies import printed_copies, printed_originals
 from replication.spark.counting import read_windows
 from replication.spark.fingerprints import same_time
 from replication.spark.frames import frame_of
+from replication.spark.sources import Sharing
 
 PLACE = ("topic", "partition")
 UNTIMED = -1
@@ -31,11 +32,13 @@ class Logs:
         source: Effective client properties; their isolation level counts.
         target: The same of the target.
         rule: What copies look like.
+        sharing: As in `read_windows`, of both.
     """
 
     source: Mapping[str, str]
     target: Mapping[str, str]
     rule: CopyRule
+    sharing: Sharing | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +160,11 @@ def printed(
     spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
 ) -> tuple[DataFrame, DataFrame]:
     """Fingerprints of both logs, those of the copies under the names of the originals."""
-    records = read_windows(spark, logs.source, {pair.tp: pair.originals for pair in pairs})
+    originals = {pair.tp: pair.originals for pair in pairs}
+    records = read_windows(spark, logs.source, originals, logs.sharing)
     committed = {**logs.target, "isolation.level": "read_committed"}
-    written = read_windows(spark, committed, {pair.remote: pair.copies for pair in pairs})
+    copied = {pair.remote: pair.copies for pair in pairs}
+    written = read_windows(spark, committed, copied, logs.sharing)
     names = {pair.remote.topic: pair.tp.topic for pair in pairs}
     rows = [{"remote": remote, "upstream": topic} for remote, topic in names.items()]
     upstream = F.broadcast(frame_of(spark, rows, "remote string, upstream string"))

@@ -22,14 +22,20 @@ from replication.config.clients.secrets import SPARK_REDACTION
 from replication.config.java_options import logging_option
 from replication.errors import SetupError
 from replication.log import Log
-from replication.model import is_local_mode
+from replication.model import Source, is_local_mode
 from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_path
 from replication.spark.class_archive import archive_options
 from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
 from replication.spark.hadoop import set_hadoop_properties
 from replication.spark.late import LateSession
 from replication.spark.requirements import is_loadable
-from replication.spark.sources import obstacle_to_sharing
+from replication.spark.sources import (
+    MOST_TASKS,
+    Sharing,
+    choose_source,
+    most_tasks,
+    obstacle_to_sharing,
+)
 
 log = Log(__name__)
 
@@ -301,6 +307,23 @@ def task_slots(spark: SparkSession) -> int:
     context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - it has no public name
     profile = context.resourceProfileManager().defaultResourceProfile()
     return int(context.maxNumConcurrentTasks(profile))
+
+
+def sharing_of(
+    spark: SparkSession, wanted: Source, tasks_max: int | None, brokers: int
+) -> Sharing | None:
+    """Returns how tasks share the partitions of a read of what is there; None by Spark's source.
+
+    Args:
+        spark: The session.
+        wanted: ``replication.source``.
+        tasks_max: ``tasks.max``; None if the file does not say it.
+        brokers: How many the cluster has.
+    """
+    if choose_source(wanted, driver_obstacle()).source == "spark":
+        return None
+    cores = task_cores(spark) or MOST_TASKS  # executors may not have come yet
+    return Sharing(most_tasks(cores, tasks_max), brokers)
 
 
 def task_cores(spark: SparkSession) -> int:

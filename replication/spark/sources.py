@@ -42,6 +42,14 @@ class Reading:
     tasks: int
 
 
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """How a read of what is there is shared: by how many tasks, from how many brokers."""
+
+    tasks: int
+    brokers: int
+
+
 def choose_source(wanted: Source, obstacle: str) -> SourceChoice:
     """Returns the source that reads the records.
 

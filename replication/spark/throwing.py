@@ -3,7 +3,7 @@
 Most of Spark's functions give NULL where ANSI is off. A few throw, and do not say on which record.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from pyspark.errors import PySparkException
@@ -11,9 +11,7 @@ from pyspark.sql import DataFrame
 
 from replication.errors import first_line
 from replication.model import TopicPartition
-
-Windows = Mapping[TopicPartition, tuple[int, int]]
-"""First offset and end offset by partition."""
+from replication.spark.counting import Windows
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,10 @@ from pyspark.sql import SparkSession
 
 from replication.flows.replicate.admitted import Admitted
 from replication.flows.replicate.flow_tasks import FlowTasks
-from replication.model import Mode
+from replication.model import Mode, Source
 from replication.spark.mode import BOOKKEEPING_SLOTS
-from replication.spark.sources import Reading
+from replication.spark.session import sharing_of
+from replication.spark.sources import Reading, Sharing
 from replication.state.tables import Tables
 from replication.upkeep.prepare import reserve_all
 from tests.support.flows import flow_context
@@ -117,3 +118,17 @@ def test_what_no_longer_fits_the_slots_is_said(
     found = tasks(spark, tmp_path, share, mode_now, **settings)
 
     assert found.misfit(1000, [running]) == text
+
+
+@pytest.mark.parametrize(
+    ("wanted", "tasks_max", "expected"),
+    [
+        ("spark", 5, None),
+        ("shared", 5, Sharing(tasks=5, brokers=3)),
+        ("auto", None, Sharing(tasks=min(CORES, 8, SPARK_SLOTS), brokers=3)),
+    ],
+)
+def test_what_a_start_counts_is_read_by_the_source_of_the_flow(
+    spark: SparkSession, wanted: Source, tasks_max: int | None, expected: Sharing | None
+) -> None:
+    assert sharing_of(spark, wanted, tasks_max, brokers=3) == expected

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -18,6 +19,11 @@ from replication.demo.workload import (
     plain_records,
     send_transactions,
 )
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
+from replication.offsets.copy_rule import CopyRule
+from replication.spark.counting import RecordSpan, offsets_after, read_windows
+from replication.spark.sources import Sharing
 from tests.support.local import Clusters, Until
 from tests.support.process_tree import paused
 from tests.support.topics import delete_records, difficult, fill, now_ms, send, send_records
@@ -133,6 +139,34 @@ def test_batches_end_at_markers_of_transactions(
     count = 400 if level == "read_committed" else 600
     check_equal(found, own(spark, settings), count)
     check_equal(spark.read.format(SHARED).options(**settings).load(), own(spark, settings), count)
+
+
+def test_records_are_counted_alike_by_both_sources(
+    spark: SparkSession, clusters: Clusters, topic_name: str
+) -> None:
+    partitions = 5
+    create_topic(clusters[0].bootstrap, topic_name, partitions)
+    records = islice(plain_records(partitions, size_bytes=50, now_ms=now_ms()), 600)
+    send_transactions(clusters[0].bootstrap, topic_name, records, records_each=20, abort_every=3)
+    consumer = {"bootstrap.servers": clusters[0].bootstrap, "isolation.level": "read_committed"}
+    tps = [TopicPartition(topic_name, number) for number in range(partitions)]
+    with Cluster("A", consumer) as source:
+        ends = source.log_ends(tps, "read_committed")
+    spans = {tp: RecordSpan(3 * tp.partition, 30) for tp in ends}
+    windows = {tp: (span.start, ends[tp]) for tp, span in spans.items()}
+
+    read = partial(read_windows, spark, consumer)
+    by_two = partial(read, sharing=Sharing(tasks=2, brokers=1))
+
+    shared, own = (
+        offsets_after(reader, spans, ends, CopyRule(), spacing=7) for reader in (by_two, read)
+    )
+
+    assert shared == own
+    assert len(shared) == partitions
+    has_gaps = [shared[tp].until > span.start + span.records for tp, span in spans.items()]
+    assert any(has_gaps)
+    assert by_two(windows).rdd.getNumPartitions() == 2
 
 
 def test_records_that_retention_has_deleted_are_a_loss(
