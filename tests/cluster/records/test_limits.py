@@ -1,17 +1,19 @@
 """A flow keeps to its limit, in each mode, and whatever waits for it is no trouble."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.config.limits import Limit
+from replication.config.limits import Limit, merge
+from replication.control.steer import new_change
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.flows.replicate.idle import IdlePartitions
-from replication.flows.replicate.limiting import apply_limits, waits_for_limit
+from replication.flows.replicate.limiting import waits_for_limit
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
+from replication.state.change_files import ChangeFiles
+from replication.state.request_files import LocalFiles
 from replication.upkeep.prepare import prepare_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.gate.clock import Limit as TimeLimit
@@ -40,13 +42,21 @@ def send_bytes(clusters: Clusters, topic: str, count: int, size: int = SIZE) -> 
     send_records(clusters[0], topic, records)
 
 
-def limit(flow: RunningFlow, *limits: Limit) -> None:
-    """Does what a change of the limits does in the flow's process."""
-    apply_limits(replace(flow.context, configured=replace(flow.config, limits=limits)))
+def limit(flow: RunningFlow, wanted: Limit) -> None:
+    """Changes a limit as an operator does; returns when the flow's process knows it."""
+    name, in_force = flow.config.flow, merge([*flow.config.limits, wanted])
+    changes = ChangeFiles(LocalFiles(), flow.tables.root, name)
+    changes.write(new_change(name, "limit", wanted.items, scope=wanted.topics or ""))
+    flow.until(lambda: flow.context.board.limits == in_force)
 
 
-def kinds(flow: RunningFlow) -> list[str]:
-    return [event.kind for event in stored(flow.tables, "events")]
+def limits_of(flow: RunningFlow) -> list[str]:
+    """The events about limits, and any that says a partition has stalled."""
+    return [
+        event.kind
+        for event in stored(flow.tables, "events")
+        if "limit" in event.kind or event.kind == "stalled"
+    ]
 
 
 @pytest.mark.parametrize("mode", ["realtime", "microbatch"])
@@ -60,8 +70,9 @@ def test_the_rate_is_the_limit_and_a_change_acts_within_a_second(
     flow = RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name, settings), mode)
     began = TimeLimit(1)
     flow.until(lambda: copied(clusters, topic_name) * SIZE >= 8 * RATE)
-    changed_at = now_ms()
+    before_change = now_ms()
     limit(flow, Limit(None, LOWER))
+    changed_at = now_ms()
     at_change = copied(clusters, topic_name)
     flow.until(lambda: (copied(clusters, topic_name) - at_change) * SIZE >= 6 * LOWER)
     lowered_until = now_ms()
@@ -72,14 +83,14 @@ def test_the_rate_is_the_limit_and_a_change_acts_within_a_second(
 
     sent = sent_to(clusters[1], f"A.{topic_name}")
     start = sent[0].at_ms
-    by_file = between(sent, start, changed_at)
+    by_file = between(sent, start, before_change)
     lowered = between(sent, changed_at + 1_000, lowered_until)
     with measured("the rates", began):
         assert worst_second(sent) <= RATE * A_FIFTH_MORE
         assert worst_second(lowered) <= LOWER * A_FIFTH_MORE
-        check_mean(by_file, start, changed_at, RATE)
+        check_mean(by_file, start, before_change, RATE)
         check_mean(lowered, changed_at + 1_000, lowered_until, LOWER)
-    assert kinds(flow) == ["limited"] * 3
+    assert limits_of(flow) == ["limited"] * 3
 
 
 def check_mean(sent: list[Sent], from_ms: int, until_ms: int, rate: int) -> None:
@@ -107,13 +118,13 @@ def test_a_limit_of_a_topic_holds_up_no_other_topic_of_the_same_task(
     flow.until(lambda: copied(clusters, slow) > 0 and copied(clusters, fast) == 2_000)
     flow.until(lambda: waits_for_limit(flow.context))
     while_limited = copied(clusters, slow)
-    limit(flow)
+    limit(flow, Limit(".*-slow"))
     flow.until(lambda: copied(clusters, slow) == 6)
     flow.stop()
 
     assert while_limited < 6
     assert_equal(clusters, slow, fast)
-    assert kinds(flow) == ["limited", "limit-ended"]
+    assert limits_of(flow) == ["limited", "limit-ended"]
 
 
 def test_a_partition_that_waits_for_its_limit_has_not_stalled(
@@ -132,10 +143,10 @@ def test_a_partition_that_waits_for_its_limit_has_not_stalled(
     for now in (0, 60, 119, 120, 180, 600):
         idle.check(pending, now)
     while_limited = copied(clusters, topic_name)
-    limit(flow)
+    limit(flow, Limit())
     flow.until(lambda: copied(clusters, topic_name) == 6)
     flow.stop()
 
     assert while_limited < 6
-    assert kinds(flow) == ["limited", "limit-ended"]
+    assert limits_of(flow) == ["limited", "limit-ended"]
     assert_equal(clusters, topic_name)
