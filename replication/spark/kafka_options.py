@@ -30,8 +30,9 @@ FETCHED_BYTES: Final = 33_554_432
 of one fetch, their bytes, and the bytes of the next one: 1000 tasks that fetched a megabyte each
 filled a heap of 2 GB."""
 
-LEAST_FETCH_BYTES: Final = 1_048_576
-"""``fetch.max.bytes`` of the shared source, the least: a smaller request costs too much."""
+LEAST_FETCH_BYTES: Final = 262_144
+"""``fetch.max.bytes`` of the shared source, the least: a smaller request costs too much. Eight
+tasks that each read from 16 brokers have as much."""
 
 POLL_RECORDS: Final = (100, 2000)
 """``max.poll.records``, the least and the most."""

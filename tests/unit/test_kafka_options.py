@@ -153,7 +153,8 @@ def test_parse_offsets_inverts_offsets_json() -> None:
         pytest.param(8, 1, 1, 32 * MIB, MIB, id="one task, one broker"),
         pytest.param(1000, 2, 3, 32 * MIB // 6, MIB, id="the tasks share, and the brokers"),
         pytest.param(8, 4, 12, 4 * MIB, MIB, id="two partitions are of two brokers at most"),
-        pytest.param(1000, 8, 12, MIB, MIB, id="the least"),
+        pytest.param(1000, 8, 12, 32 * MIB // 96, 32 * MIB // 96, id="twelve brokers"),
+        pytest.param(1000, 8, 100, MIB // 4, MIB // 4, id="the least"),
     ],
 )
 def test_what_tasks_fetch_is_bounded_by_brokers_and_not_by_partitions(
@@ -181,7 +182,17 @@ def test_all_fetches_stay_within_the_budget_or_are_the_least(
     fetch = int(sharing_options({}, starts, tasks, brokers)["kafka.fetch.max.bytes"])
 
     of_a_task = -(-partitions // tasks)
-    assert fetch == MIB or fetch * tasks * min(max(1, brokers), of_a_task) <= 32 * MIB
+    assert fetch == MIB // 4 or fetch * tasks * min(max(1, brokers), of_a_task) <= 32 * MIB
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 4, 8])
+def test_a_flow_of_a_source_with_twelve_brokers_takes_64_mib_of_a_heap(tasks: int) -> None:
+    """A consumer holds two answers of each broker: of a heap of 1 GB that is a sixteenth."""
+    starts = {TopicPartition("t", number): 0 for number in range(1200)}
+
+    fetch = int(sharing_options({}, starts, tasks, 12)["kafka.fetch.max.bytes"])
+
+    assert 63 * MIB < 2 * tasks * 12 * fetch <= 64 * MIB
 
 
 def test_the_shared_source_takes_the_starts_and_the_client_s_own_values() -> None:

@@ -31,6 +31,7 @@ final class ClientSettings implements Serializable {
   private static final int LEAST_RECORDS = 1_000;
   private static final long BYTES = 67_108_864; // of all tasks together
   private static final int LEAST_FETCH = 65_536;
+  private static final int LARGER = 4;
   private static final int FEW = 16; // large records, of which a fetch always has one
 
   private final HashMap<String, Object> properties;
@@ -60,14 +61,11 @@ final class ClientSettings implements Serializable {
     String bytes = ByteArrayDeserializer.class.getName();
     properties.put(ConsumerConfig.KEY_DESERIALIZER_CLASS_CONFIG, bytes);
     properties.put(ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, bytes);
-    properties.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(mostRecords(tasks)));
+    int records = Math.max(LEAST_RECORDS, RECORDS / tasks);
+    properties.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records));
     long timeoutMs = options.getLong("kafkaConsumer.pollTimeoutMs", 120_000);
     String flow = options.getOrDefault("flow", "");
     return new ClientSettings(properties, flow, tasks, timeoutMs);
-  }
-
-  private static int mostRecords(int tasks) {
-    return Math.max(LEAST_RECORDS, RECORDS / tasks);
   }
 
   /** Whose records are read; empty if nobody may pause partitions of them. */
@@ -114,26 +112,37 @@ final class ClientSettings implements Serializable {
     return number(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, ConsumerConfig.DEFAULT_FETCH_MAX_BYTES);
   }
 
+  /** The most records that a poll takes; the client keeps back what it has beyond them. */
+  long polledRecords() {
+    return number(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, ConsumerConfig.DEFAULT_MAX_POLL_RECORDS);
+  }
+
   private long number(String key, long usual) {
     Object value = properties.get(key);
     return value == null ? usual : Long.parseLong(value.toString().trim());
   }
 
-  /** Whether the next fetches should bring less than the one that brought {@code polled}. */
+  /** Whether {@code polled} is more than planned, or not all that the client has. */
   boolean isExceededBy(ConsumerRecords<byte[], byte[]> polled) {
-    if (fetchBytes() <= LEAST_FETCH || polled.count() <= FEW) {
-      return false;
+    if (polled.count() >= polledRecords()) {
+      return true;
     }
-    return polled.count() >= mostRecords(tasks)
-        || sizeOf(polled) > Math.max(mostBytes(), 2 * fetchBytes());
+    return fetchBytes() > LEAST_FETCH
+        && polled.count() > FEW
+        && sizeOf(polled) > Math.max(mostBytes(), 2 * fetchBytes());
   }
 
-  /** The same with fetches of a quarter. */
-  ClientSettings smaller() {
-    Map<String, Object> fewer = new HashMap<>(properties);
-    fewer.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, quarter(fetchBytes()));
-    fewer.put(ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG, quarter(partitionBytes()));
-    return new ClientSettings(fewer, flow, tasks, timeoutMs);
+  /** The same with fetches of a quarter; with larger polls where fetches are as small as can be. */
+  ClientSettings adjusted() {
+    Map<String, Object> changed = new HashMap<>(properties);
+    if (fetchBytes() > LEAST_FETCH) {
+      changed.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, quarter(fetchBytes()));
+      changed.put(ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG, quarter(partitionBytes()));
+    } else {
+      long records = Math.min(Integer.MAX_VALUE, LARGER * polledRecords());
+      changed.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records));
+    }
+    return new ClientSettings(changed, flow, tasks, timeoutMs);
   }
 
   private static String quarter(long bytes) {

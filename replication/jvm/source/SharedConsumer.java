@@ -216,9 +216,9 @@ final class SharedConsumer {
     return !polled.isEmpty();
   }
 
-  /** Goes on with a client that fetches less; what the old one holds is fetched again. */
+  /** Goes on with a client that holds nothing back; what the old one holds is fetched again. */
   private void replaceClient() {
-    settings = settings.smaller();
+    settings = settings.adjusted();
     ClientSettings.close(consumer);
     consumer = connect.apply(settings);
     consumer.assign(open.stream().map(partition -> partition.partition).toList());

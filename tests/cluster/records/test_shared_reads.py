@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -102,6 +103,23 @@ def test_two_tasks_read_two_hundred_partitions(
     assert shared.rdd.getNumPartitions() == 2
     assert shared.schema.simpleString() == own(spark, settings).schema.simpleString()
     check_equal(shared, own(spark, settings), RECORDS)
+
+
+@pytest.mark.soak
+def test_one_task_reads_five_thousand_partitions(
+    spark: SparkSession, own_broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    many, count = 5_000, 20_000
+    fill(own_broker, topic_name, many, count)
+    more = {"tasks": "1", "startingOffsets": offsets(topic_name, many, 0)}
+    settings = options(own_broker, topic_name, many, {**more, "maxOffsetsPerTrigger": "7000"})
+
+    found, query = streamed(spark, settings, tmp_path)
+
+    rows = found.select("partition", "offset").collect()
+    each = range(count // many)
+    assert sorted(map(tuple, rows)) == [(tp, offset) for tp in range(many) for offset in each]
+    print([batch["durationMs"]["triggerExecution"] for batch in query.recentProgress])  # noqa: T201 - the answer
 
 
 def own(spark: SparkSession, settings: Mapping[str, str]) -> DataFrame:
@@ -213,26 +231,72 @@ def test_a_backlog_does_not_wait_for_idle_partitions(
             "kafka.max.poll.records": "10",
         },
     )
+    await_copies(spark, settings, target, tmp_path, until, 3_050)
+
+
+def await_copies(
+    spark: SparkSession,
+    settings: Mapping[str, str],
+    target: Broker,
+    folder: Path,
+    until: Until,
+    count: int,
+) -> None:
+    """Reads in Real-Time Mode until the target's topic of the same name has so many records."""
+    (topic,) = json.loads(settings["startingOffsets"])
     records = spark.readStream.format(SHARED).options(**settings).load()
     query = (
         records.select("key", "value")
         .writeStream.format("kafka")
         .option("kafka.bootstrap.servers", target.bootstrap)
-        .option("topic", topic_name)
-        .option("checkpointLocation", str(tmp_path))
+        .option("topic", topic)
+        .option("checkpointLocation", str(folder))
         .outputMode("update")
         .trigger(realTime="5 minutes")  # type: ignore[call-overload]  # the stubs lack it
         .start()
     )
     try:
-        until(
-            lambda: (
-                query.isActive and log_ends(target.bootstrap, [topic_name])[topic_name] >= 3_050
-            ),
-            50,
-        )
+        until(lambda: query.isActive and log_ends(target.bootstrap, [topic])[topic] >= count, 50)
     finally:
         query.stop()
+
+
+def send_batch(broker: Broker, topic: str, count: int) -> None:
+    """Sends so many tiny records to partition 0 as one batch, which compression makes small."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "compression.type": "zstd",
+            "linger.ms": 60_000,  # until it is flushed
+            "batch.num.messages": count,
+            "batch.size": 100_000_000,
+            "message.max.bytes": 100_000_000,
+            "queue.buffering.max.messages": count,
+        }
+    )
+    for number in range(count):
+        producer.produce(topic, b"%d" % number, partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_batches_of_more_records_than_a_poll_takes_do_not_wait_for_idle_partitions(
+    spark: SparkSession, clusters: Clusters, topic_name: str, tmp_path: Path, until: Until
+) -> None:
+    """The client would hold the rest back, and fetch the idle ones only, which takes a minute."""
+    source, target = clusters
+    create_topic(source.bootstrap, topic_name, 20)
+    create_topic(target.bootstrap, topic_name, 1)
+    for _ in range(2):
+        send_batch(source, topic_name, 120_000)
+    more = {
+        "startingOffsets": offsets(topic_name, 20, 0),
+        "kafka.fetch.max.wait.ms": "60000",
+        "kafka.request.timeout.ms": "90000",
+        "kafka.fetch.max.bytes": "65536",
+    }
+    settings = options(source, topic_name, 20, more)
+
+    await_copies(spark, settings, target, tmp_path, until, 240_000)
 
 
 def test_a_drain_fails_by_the_partition_whose_broker_falls_silent(

@@ -297,6 +297,22 @@ final class SharedConsumerTest {
   }
 
   @Test
+  void whereASingleBatchHasMoreRecordsThanPlannedAPollTakesMoreOfThem() {
+    asked.clear();
+    consumer = shared(Map.of("kafka.fetch.max.bytes", "65536"));
+    logs.add(A, 1, LongStream.range(0, 150_000).toArray());
+    client().most = 100_000; // as max.poll.records has it
+
+    assertEquals(150_000, batch(range(A, 0, 150_000)).size());
+    assertEquals(List.of(100_000L, 400_000L), polls());
+    assertEquals(asked.get(0).partitionBytes(), asked.get(1).partitionBytes());
+  }
+
+  private List<Long> polls() {
+    return asked.stream().map(ClientSettings::polledRecords).toList();
+  }
+
+  @Test
   void recordsThatExpandMakeTheFetchesSmaller() {
     consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
     logs.add(A, 4_000_000, java.util.stream.LongStream.range(0, 60).toArray());
