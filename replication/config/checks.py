@@ -10,6 +10,7 @@ from replication.config.clients.java_keys import ROLES
 from replication.config.field_keys import TARGETS
 from replication.config.flow_values import FlowValues
 from replication.config.keys import KEYS
+from replication.config.letter_settings import LETTERS_TOPIC
 from replication.config.schema_settings import (
     MODE,
     TOPICS,
@@ -31,6 +32,9 @@ from replication.model import Flow, Job, Location, is_local_mode, runs
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")
 _TOPIC_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_OWN_TOPICS: Final = re.compile(
+    r"__.*|(.*[._-])?(heartbeats|checkpoints[._-]internal)|mm2-(offset-syncs|status)[._-].*"
+)
 _LOCATIONS: Final[tuple[Location, ...]] = ("source", "target")
 
 
@@ -72,7 +76,9 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
     _check_offset_syncs(diagnostics, values)
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
-    _check_status_topic(diagnostics, values)
+    for name in (STATUS_TOPIC, LETTERS_TOPIC):
+        _check_topic_name(diagnostics, values, name)
+    _check_letters_topic(diagnostics, values)
     _check_transforms(diagnostics, values)
     _check_schemas(diagnostics, values)
     for name, problem in values.limits.problems:
@@ -119,14 +125,25 @@ def _check_separator(diagnostics: Diagnostics, values: FlowValues) -> None:
         )
 
 
-def _check_status_topic(diagnostics: Diagnostics, values: FlowValues) -> None:
-    name = values.text(STATUS_TOPIC).strip()
-    if name and not _TOPIC_NAME.fullmatch(name):
-        key = values.key(STATUS_TOPIC)
+def _check_topic_name(diagnostics: Diagnostics, values: FlowValues, name: str) -> None:
+    topic, key = values.text(name).strip(), values.key(name)
+    if topic and not _TOPIC_NAME.fullmatch(topic):
         diagnostics.problem(
             key,
-            f"{diagnostics.display(key, name)} is not a topic's name; use at most 249 of A-Z a-z "
+            f"{diagnostics.display(key, topic)} is not a topic's name; use at most 249 of A-Z a-z "
             "0-9 . _ -",
+        )
+
+
+def _check_letters_topic(diagnostics: Diagnostics, values: FlowValues) -> None:
+    """Checks that letters have a topic of their own: a compacted one would lose some of them."""
+    topic, key = values.text(LETTERS_TOPIC).strip(), values.key(LETTERS_TOPIC)
+    if topic and (topic == values.text(STATUS_TOPIC).strip() or _OWN_TOPICS.fullmatch(topic)):
+        diagnostics.problem(
+            key,
+            f"{diagnostics.display(key, topic)} is a topic that mirrors, or Kafka, write for "
+            f"themselves; write another name, or remove the key for "
+            f"{values.flow.source}.dead-letters.internal",
         )
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Final
 from replication.config.config_key import NOT_MM2, ConfigKey, choice, number
 from replication.model import LetterKind
 
+LETTERS: Final = "replication.dead.letters"
 LETTERS_TOPIC: Final = "replication.dead.letters.topic"
 
 
@@ -16,7 +17,7 @@ class LettersConfig:
     kind: Annotated[
         LetterKind,
         choice(
-            "replication.dead.letters",
+            LETTERS,
             LetterKind,
             "none",
             "keeps a record that cannot be copied in a topic on the target or in a table, so that "
@@ -40,8 +41,8 @@ class LettersConfig:
         number(
             "replication.dead.letters.max",
             "10",
-            "how many records of a partition may be kept one after the other, none of them copied; "
-            "then the topic is set aside",
+            "how many records of a partition may be kept in a row, or among ten times as many "
+            "offsets; then the topic is set aside",
             least=1,
         ),
     ]

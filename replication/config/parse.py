@@ -17,7 +17,7 @@ from replication.config.flow_values import FlowValues
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.hadoop import hadoop_properties, note_unused
 from replication.config.keys import KEYS
-from replication.config.letter_settings import LETTERS_TOPIC
+from replication.config.letter_settings import LETTERS, LETTERS_TOPIC
 from replication.config.metrics_settings import (
     MetricsConfig,
     metrics_problem,
@@ -241,11 +241,21 @@ def _letters_topic(values: FlowValues) -> str:
     return name or f"{values.flow.source}.dead-letters.internal"
 
 
-def _source_status_topics(values: FlowValues) -> frozenset[str]:
+def _source_own_topics(values: FlowValues) -> frozenset[str]:
+    names = map(_status_topic, _writers(values, values.flow.source))
+    letters = _letter_topics(values, values.flow.source)
+    return letters | frozenset(name for name in names if name)
+
+
+def _letter_topics(values: FlowValues, alias: str) -> frozenset[str]:
+    """Returns the topics on the cluster *alias* in which flows keep dead letters."""
+    writers = _writers(values, alias)
+    return frozenset(_letters_topic(one) for one in writers if one.text(LETTERS) == "topic")
+
+
+def _writers(values: FlowValues, alias: str) -> list[FlowValues]:
     scopes = values.scopes
-    writers = (pair for pair in scopes.pairs if pair.target == values.flow.source)
-    names = (_status_topic(FlowValues(scopes, pair)) for pair in writers)
-    return frozenset(name for name in names if name)
+    return [FlowValues(scopes, pair) for pair in scopes.pairs if pair.target == alias]
 
 
 _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
@@ -261,7 +271,8 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "auto_offset_reset": _reset,
     "storage_topic": _status_topic,
     "letters_topic": _letters_topic,
-    "source_status_topics": _source_status_topics,
+    "source_own_topics": _source_own_topics,
+    "target_letter_topics": lambda values: _letter_topics(values, values.flow.target),
     "schema_ids": lambda _: KnownIds(),
     "source_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.source]),
     "target_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.target]),

@@ -60,8 +60,11 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     schema_ids: KnownIds
     """What is known of them; who reads or writes the table brings it up to date."""
     status: StatusConfig
-    source_status_topics: frozenset[str]
-    """Topics on the source in which flows that write to it say how they are."""
+    source_own_topics: frozenset[str]
+    """Topics on the source that flows which write to it keep for themselves: how they are, and
+    dead letters."""
+    target_letter_topics: frozenset[str]
+    """Topics on the target in which flows that write to it keep dead letters."""
     written_by: Mapping[str, Chain] = field(default_factory=dict)
     """What the newest copies of topics were transformed by, where that is not what the file says.
     The file knows none: whoever compares such copies adds it."""

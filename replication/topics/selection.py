@@ -34,7 +34,7 @@ def replicated_topics(config: FlowConfig, names: Iterable[str]) -> tuple[str, ..
 
 def is_internal(config: FlowConfig, topic: str) -> bool:
     """Returns whether *topic* of the source is the replication's own, or Kafka's: never copied."""
-    return config.policy.is_internal_topic(topic) or topic in config.source_status_topics
+    return config.policy.is_internal_topic(topic) or topic in config.source_own_topics
 
 
 def remote_topics(config: FlowConfig, names: Iterable[str]) -> dict[str, str]:
@@ -106,12 +106,19 @@ def selects_nothing(config: FlowConfig, selected: Iterable[str]) -> bool:
     return config.topics not in ((), (".*",)) and next(names, None) is None
 
 
-def too_long(remote: Mapping[str, str]) -> dict[str, str]:
-    """Returns why Kafka would not accept a remote name, by upstream name, for those in *remote*.
+def impossible_copies(config: FlowConfig, remote: Mapping[str, str]) -> dict[str, str]:
+    """Returns why topics cannot have their names in *remote* on the target, by upstream name.
 
-    The prefix of a remote name makes a legal name too long.
+    The prefix makes a legal name too long, or the name is that of a topic of dead letters: what is
+    written there would pass for copies.
     """
-    return {
+    letters = {
+        name: f"{copy} is where flows keep dead letters on {config.flow.target}: write another "
+        "name in replication.dead.letters.topic, or exclude the topic with topics.exclude"
+        for name, copy in remote.items()
+        if copy in config.target_letter_topics
+    }
+    return letters | {
         name: f"the name of its remote topic, {copy}, has {len(copy)} characters; Kafka allows "
         f"{LONGEST_NAME}: choose a shorter alias, or exclude the topic with topics.exclude"
         for name, copy in remote.items()

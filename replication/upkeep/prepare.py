@@ -16,9 +16,9 @@ from replication.topics.configs import describe_losses, settings_to_create
 from replication.topics.in_sync import too_few_in_sync
 from replication.topics.list_notes import names_settings, setting_notes, topic_notes
 from replication.topics.selection import (
+    impossible_copies,
     remote_topics,
     selects_nothing,
-    too_long,
 )
 from replication.topics.topic_plan import TopicPlan, plan_topics
 from replication.upkeep.aliased import find_aliased
@@ -121,7 +121,7 @@ def look(
         names = source.topic_names()
     selected = remote_topics(config, names)
     of_source, of_target = Rejections(), Rejections()
-    of_source.texts.update(too_long(selected))
+    of_source.texts.update(impossible_copies(config, selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
     of_source.texts.update(denied)
     aliased = find_aliased(config, target, names - set(without))

@@ -15,7 +15,7 @@ from replication.topics.config_sync import (
     plan_changes,
 )
 from replication.topics.configs import by_weight
-from replication.topics.selection import remote_topics, too_long
+from replication.topics.selection import impossible_copies, remote_topics
 from replication.topics.setting_trials import SettingTrials
 
 log = Log(__name__)
@@ -64,7 +64,8 @@ def plan_config_sync(
         if not config.shares(remote)  # its flows would undo each other's changes forever
     }
     of_source, of_target = Rejections(), Rejections()
-    of_target.texts.update({selected[name]: text for name, text in too_long(selected).items()})
+    impossible = impossible_copies(config, selected)
+    of_target.texts.update({selected[name]: text for name, text in impossible.items()})
     remotes = of_target.call(target.describe, selected.values())
     upstream = of_source.call(
         source.topic_config, [name for name, remote in selected.items() if remote in remotes]

@@ -140,7 +140,8 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                     interval_seconds=5,
                     slo_lag_seconds=30,
                 ),
-                source_status_topics=frozenset({"mm2-status.B.internal"}),
+                source_own_topics=frozenset({"mm2-status.B.internal"}),
+                target_letter_topics=frozenset(),
                 source=ClusterConfig(
                     alias="A",
                     consumer={"bootstrap.servers": "a:1"},

@@ -119,7 +119,8 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
             interval_seconds=5,
             slo_lag_seconds=30,
         ),
-        source_status_topics=frozenset({"mm2-status.B.internal"}),
+        source_own_topics=frozenset({"mm2-status.B.internal"}),
+        target_letter_topics=frozenset(),
         state=StateConfig(
             write_interval_seconds=9,
             retention_days={

@@ -7,10 +7,10 @@ import pytest
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
 from replication.topics.selection import (
+    impossible_copies,
     remote_topics,
     replicated_topics,
     selects_nothing,
-    too_long,
     unmatched_items,
 )
 
@@ -109,7 +109,7 @@ def test_remote_topics_pair_each_replicated_topic_with_its_name_on_the_target() 
 def test_a_remote_name_has_at_most_as_many_characters_as_kafka_allows() -> None:
     fits, long = "f" * 247, "l" * 248
 
-    (name,) = too_long(remote_topics(flow(), [fits, long]))
+    (name,) = impossible_copies(flow(), remote_topics(flow(), [fits, long]))
 
     assert name == long
 
