@@ -19,7 +19,7 @@ from replication.kafka.reach import bound_s, reach_of
 from replication.kafka.reader import read_records
 from replication.kafka.rejections import Rejections
 from replication.log import Log
-from replication.mm2.internal_topics import find_faults
+from replication.mm2.internal_topics import find_faults, find_letter_faults
 from replication.model import NewTopic, TopicPartition
 
 log = Log(__name__)
@@ -30,6 +30,12 @@ TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 UNANSWERED: Final = ClientFailure("_TIMED_OUT", "no answer; it may be written")
 """What became of a record that the client could neither deliver nor give up in all its time."""
 COMPACTED: Final = (("cleanup.policy", "compact"),)
+LETTER_SETTINGS: Final = (
+    ("cleanup.policy", "delete"),
+    ("max.message.bytes", "100000000"),  # below socket.request.max.bytes, Kafka's limit of all
+    ("retention.ms", "-1"),
+)
+"""Of a topic of dead letters: a letter stays until somebody deletes it."""
 
 
 class InternalTopic:
@@ -191,8 +197,7 @@ def faults_of(
         ClusterError: The cluster does not answer.
     """
     topics = cluster.describe(names)
-    settings = Rejections().call(cluster.topic_config, topics)  # DESCRIBE_CONFIGS may be missing
-    policies = {name: own["cleanup.policy"].value for name, own in settings.items()}
+    policies = _policies(cluster, topics)
     return tuple(
         fault
         for name, topic in sorted(topics.items())
@@ -203,3 +208,21 @@ def faults_of(
             cluster.servers,
         )
     )
+
+
+def letter_faults_of(cluster: Cluster, names: Collection[str]) -> tuple[str, ...]:
+    """Returns what is wrong with existing topics of dead letters, one line each.
+
+    Raises:
+        ClusterError: The cluster does not answer.
+    """
+    return tuple(
+        fault
+        for name, policy in sorted(_policies(cluster, names).items())
+        for fault in find_letter_faults(name, policy, cluster.servers)
+    )
+
+
+def _policies(cluster: Cluster, names: Collection[str]) -> dict[str, str | None]:
+    settings = Rejections().call(cluster.topic_config, names)  # DESCRIBE_CONFIGS may be missing
+    return {name: own["cleanup.policy"].value for name, own in settings.items()}

@@ -29,3 +29,17 @@ def find_faults(
             "to have it created again with one, which loses its records, stop the mirror and run: "
             f"kafka-topics --bootstrap-server {servers} --delete --topic {topic}"
         )
+
+
+def find_letter_faults(topic: str, cleanup_policy: str | None, servers: str) -> Iterator[str]:
+    """Yields what is wrong with an existing topic of dead letters; arguments as of `find_faults`.
+
+    A compacted topic takes no record without a key, and of several letters with one key it keeps
+    the last.
+    """
+    if POLICY in (cleanup_policy or ""):
+        yield (
+            f"topic {topic} has cleanup.policy={cleanup_policy}, so its cluster deletes dead "
+            f"letters; correct it with: kafka-configs --bootstrap-server {servers} --alter "
+            f"--entity-type topics --entity-name {topic} --add-config cleanup.policy=delete"
+        )

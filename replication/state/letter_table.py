@@ -22,8 +22,8 @@ class LetterTable:
         self._reader = reader
         self._flow = flow
 
-    def has(self, letter: LetterId) -> bool:
-        """Returns whether there is a row of *letter*.
+    def place(self, letter: LetterId) -> str | None:
+        """Returns the place of *letter* as its row has it; None if there is no row.
 
         Raises:
             StateError: The table cannot be read.
@@ -32,7 +32,8 @@ class LetterTable:
             f"topic = {literal(letter.topic)} AND topic_id = {literal(letter.topic_id)} "
             f"AND `partition` = {letter.partition:d} AND source_offset = {letter.offset:d}"
         )
-        return bool(self._reader.rows(DEAD_LETTERS, self._flow, where))
+        rows = self._reader.rows(DEAD_LETTERS, self._flow, where)
+        return next((str(row["place"]) for row in rows), None)
 
     def add(self, letter: DeadLetter, place: str, state: LetterState = "waiting") -> None:
         """Appends a row; durable when this returns.
@@ -42,11 +43,10 @@ class LetterTable:
         """
         self._tables.append(DEAD_LETTERS, [row_of(letter, place, state)])
 
-    def waiting(self) -> dict[LetterId, KeptLetter]:
-        """Returns the letters that were not copied again.
+    def letters(self) -> dict[LetterId, KeptLetter]:
+        """Returns all letters, also those that were copied again.
 
         Raises:
             StateError: The table cannot be read.
         """
-        kept = letters_of(self._reader, self._flow)
-        return {one.letter.id: one for one in kept if one.state == "waiting"}
+        return {one.letter.id: one for one in letters_of(self._reader, self._flow)}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.mm2.internal_topics import find_faults
+from replication.mm2.internal_topics import find_faults, find_letter_faults
 
 POLICY = (
     "topic heartbeats has cleanup.policy=delete, so its cluster deletes records that its readers "
@@ -30,3 +30,13 @@ def test_each_fault_comes_with_the_command_that_corrects_it(
     partitions: int, policy: str | None, expected: list[str]
 ) -> None:
     assert list(find_faults("heartbeats", partitions, policy, "b:1")) == expected
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_topic_of_dead_letters_must_not_be_compacted(policy: str) -> None:
+    (fault,) = find_letter_faults("dead", policy, "b:1")
+
+    assert fault.startswith(f"topic dead has cleanup.policy={policy}, so its cluster deletes dead")
+    assert fault.endswith("--entity-name dead --add-config cleanup.policy=delete")
+    assert list(find_letter_faults("dead", "delete", "b:1")) == []
+    assert list(find_letter_faults("dead", None, "b:1")) == []

@@ -5,11 +5,11 @@ letter is durable. So a process that is killed anywhere in between writes none t
 """
 
 from collections.abc import Mapping
-from typing import Final
 
 from replication.flows.context import FlowContext
 from replication.kafka.api import KafkaRecord
 from replication.kafka.diagnosis import CallError
+from replication.kafka.internal_topic import LETTER_SETTINGS
 from replication.kafka.reader import Reader
 from replication.kafka.single_record import TOO_LARGE, SingleRecord, write_record
 from replication.model import NewEvent, NewTopic, TopicPartition
@@ -19,13 +19,6 @@ from replication.spark.kafka_options import client_properties, sink_options
 from replication.state.letter_rows import TABLE, KeptLetter
 from replication.state.letter_table import LetterTable
 from replication.state.spark_reader import reader_of
-
-SETTINGS: Final = (
-    ("cleanup.policy", "delete"),
-    ("max.message.bytes", "100000000"),  # below socket.request.max.bytes, Kafka's limit of all
-    ("retention.ms", "-1"),
-)
-"""Of the topic: a letter stays until somebody deletes it."""
 
 
 class LetterBox:
@@ -42,23 +35,26 @@ class LetterBox:
     def keep(self, letter: DeadLetter) -> None:
         """Keeps *letter*, unless it is kept; durable when this returns.
 
+        The event comes last, so that it is written whenever the process is killed.
+
         Raises:
             ClusterError: The target does not take it.
             StateError: The table cannot be read or written.
         """
-        if self._table.has(letter.id):
-            return
-        place = self._sent(letter) if self._context.config.letters.kind == "topic" else TABLE
-        self._table.add(letter, place)
+        place = self._table.place(letter.id)
+        if place is None:
+            is_sent = self._context.config.letters.kind == "topic"
+            place = self._sent(letter) if is_sent else TABLE
+            self._table.add(letter, place)
         text = f"{letter.id} is not copied, and kept in {place}: {letter.reason}"
         columns = {**letter.id.at._asdict(), "offset_from": letter.id.offset}
         columns["offset_until"] = letter.id.offset + 1
         event = NewEvent("dead-letter", text, "skip", columns)
         self._context.tables.record_events(self._flow, [event])
 
-    def waiting(self) -> dict[LetterId, KeptLetter]:
-        """Returns the letters that were not copied again."""
-        return self._table.waiting()
+    def letters(self) -> dict[LetterId, KeptLetter]:
+        """Returns all letters, also those that were copied again."""
+        return self._table.letters()
 
     def content(self, kept: KeptLetter) -> DeadLetter | None:
         """Returns *kept* with its content; None where the topic does not hold it any more."""
@@ -77,9 +73,11 @@ class LetterBox:
             reader.visit({at: (int(offset), int(offset) + 1)}, visit)
         return next((one for one in found if one and one.id == kept.letter.id), None)
 
-    def mark_copied(self, letter: DeadLetter, place: str) -> None:
-        """Notes that *letter* was copied again, to *place* on the target."""
-        self._table.add(letter, place, "copied")
+    def mark_copied(self, kept: KeptLetter, place: str) -> None:
+        """Notes that a letter was copied again, to *place* on the target, and records that."""
+        letter = kept.letter
+        if kept.state == "waiting":
+            self._table.add(letter, place, "copied")
         text = f"{letter.id}, which was kept, is copied to {place}"
         columns = {**letter.id.at._asdict(), "offset_from": letter.id.offset}
         event = NewEvent("dead-letter-copied", text, "retry", columns)
@@ -113,7 +111,7 @@ class LetterBox:
     def _create(self) -> None:
         target, config = self._context.target, self._context.config
         if not target.describe([self._topic]):
-            new = NewTopic(self._topic, 1, config.replication_factor, SETTINGS)
+            new = NewTopic(self._topic, 1, config.replication_factor, LETTER_SETTINGS)
             target.create_topics([new])
 
     def _place(self, letter: LetterId) -> str | None:

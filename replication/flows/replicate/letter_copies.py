@@ -2,9 +2,9 @@
 
 Only the owner of the flow does, between two generations, since a remote partition has one writer.
 A copy carries the identity of its letter in a header. Each is written when the offset map ends at
-the target's log end, and the map passes it afterwards. So a process that is killed in between
-leaves copies right behind the map's end, where the next start finds them by that header before it
-looks for positions.
+the target's log end. Then its row says so, and the map passes it last, while the request is still
+there. So a process that is killed anywhere in between leaves the copy right behind the map's end,
+where the next start finds it by that header before it looks for positions.
 """
 
 import time
@@ -35,7 +35,7 @@ from replication.state.offset_rows import Anchor
 from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
 
-Waiting = Mapping[LetterId, KeptLetter]
+Letters = Mapping[LetterId, KeptLetter]
 
 
 class LetterCopies:
@@ -68,7 +68,7 @@ class LetterCopies:
         asked = self._asked(plan)
         if not asked:
             return
-        waiting = self._box.waiting()
+        letters = self._box.letters()
         copies = {tp: plan.copy_of(tp) for tp in {one.at for one in asked}}
         shared = {copy for tp, copy in copies.items() if plan.is_shared(tp)}
         ends = settled_log_ends(
@@ -80,11 +80,11 @@ class LetterCopies:
             if known is None or known.topic_id != plan.source_ids[tp.topic] or copy not in ends:
                 continue
             at = known.position
-            found = self._copies_between(copy, at.downstream, ends[copy], waiting)
+            found = self._copies_between(copy, at.downstream, ends[copy], asked)
             for offset, one in found.items():
-                if plan.is_shared(tp) or offset == at.downstream:
+                if one in letters and (plan.is_shared(tp) or offset == at.downstream):
                     at = Position(at.upstream, offset + 1)
-                    self._note(plan, waiting[one].letter, at, number)
+                    self._note(plan, letters[one], at, number)
 
     def copy(
         self, plan: TopicPlan, positions: Mapping[TopicPartition, Position], number: int
@@ -104,13 +104,17 @@ class LetterCopies:
         news = self._context.letter_requests.events(requests)
         self._context.tables.record_events(self._context.config.flow, news)
         at = dict(positions)
-        waiting = self._box.waiting() if requests else {}
         for request in requests:
-            self._say_useless(request, plan, waiting)
-            for one in request.ids:
-                if self._is_possible(one, plan, waiting) and one.at in at:
-                    at[one.at] = self._copy(plan, waiting[one], at[one.at], number)
-                    waiting = {other: kept for other, kept in waiting.items() if other != one}
+            letters = self._box.letters()  # of an earlier request some may be copied by now
+            self._say_useless(request, plan, letters)
+            for one in dict.fromkeys(request.ids):
+                if not self._is_possible(one, plan, letters) or one.at not in at:
+                    continue
+                if one.offset < at[one.at].upstream:
+                    at[one.at] = self._copy(plan, letters[one], at[one.at], number)
+                else:  # killed before the map had passed it, so that it comes in its turn
+                    text = f"{one}: its record is still to be copied"
+                    self._context.log.warning("dead_letter_not_copied", text=text)
             self._context.letter_requests.remove([request])
         return bool(requests)
 
@@ -119,12 +123,13 @@ class LetterCopies:
         known = set(plan.partitions)
         return {one for request in requests for one in request.ids if one.at in known}
 
-    def _is_possible(self, one: LetterId, plan: TopicPlan, waiting: Waiting) -> bool:
-        return one in waiting and plan.source_ids.get(one.topic) == one.topic_id
+    def _is_possible(self, one: LetterId, plan: TopicPlan, letters: Letters) -> bool:
+        is_waiting = one in letters and letters[one].state == "waiting"
+        return is_waiting and plan.source_ids.get(one.topic) == one.topic_id
 
-    def _say_useless(self, request: LetterRequest, plan: TopicPlan, waiting: Waiting) -> None:
+    def _say_useless(self, request: LetterRequest, plan: TopicPlan, letters: Letters) -> None:
         for one in request.ids:
-            if not self._is_possible(one, plan, waiting):
+            if not self._is_possible(one, plan, letters):
                 text = f"{one} is no letter that waits, or its topic is not replicated now"
                 self._context.log.warning("dead_letter_not_copied", text=text)
 
@@ -142,7 +147,7 @@ class LetterCopies:
             self._context.log.warning("dead_letter_not_copied", text=text)
             return at
         if copied is None:
-            self._box.mark_copied(letter, "nowhere: it is left out")
+            self._box.mark_copied(kept, "nowhere: it is left out")
             return at
         copy = plan.copy_of(tp)
         time_ms = -1 if copied.timestamp_ms is None else copied.timestamp_ms
@@ -159,7 +164,7 @@ class LetterCopies:
             self._context.log.warning("dead_letter_not_copied", text=text)
             return at
         end = Position(at.upstream, offset + 1)
-        self._note(plan, letter, end, number)
+        self._note(plan, kept, end, number)
         return end
 
     def _copy_of(self, letter: DeadLetter) -> Copy | None:
@@ -181,13 +186,16 @@ class LetterCopies:
             return Copy(one.key, one.value, headers, time_ms)
         return None
 
-    def _note(self, plan: TopicPlan, letter: DeadLetter, end: Position, number: int) -> None:
-        """Lets the offset map pass the copy of *letter*, and marks that."""
-        tp = letter.id.at
+    def _note(self, plan: TopicPlan, kept: KeptLetter, end: Position, number: int) -> None:
+        """Says in its row that a letter is copied; then lets the offset map pass the copy.
+
+        The map comes last: only behind its end is a copy found whose row was not written.
+        """
+        tp, copy = kept.letter.id.at, plan.copy_of(kept.letter.id.at)
+        place = f"{copy.topic} {copy.partition} {end.downstream - 1}"
+        self._box.mark_copied(kept, place)
         self._write_map(plan, tp, end, number)
         self._context.board.add_single(tp, end)
-        copy = plan.copy_of(tp)
-        self._box.mark_copied(letter, f"{copy.topic} {copy.partition} {end.downstream - 1}")
 
     def _write_map(self, plan: TopicPlan, tp: TopicPartition, at: Position, number: int) -> None:
         runs = {tp: [anchor(at)]}

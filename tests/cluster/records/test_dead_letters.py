@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from replication.config.state_access import StateAccess
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
-from replication.demo.topic_log import Content, TopicLog
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.model import TopicPartition
@@ -20,6 +19,15 @@ from replication.state.letter_requests import request_letters
 from tests.support.cut_log import damage_log, log_bytes
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
+from tests.support.letters import (
+    HEADERS,
+    LIMIT,
+    contents,
+    keys,
+    letter_settings,
+    numbered,
+    too_large,
+)
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.stored import stored, stored_runs
@@ -28,34 +36,9 @@ from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
-LIMIT = "max.message.bytes"
 AFTER = "message.timestamp.after.max.ms"
 FOREVER = str(2**63 - 1)
 DAY_MS = 86_400_000
-HEADERS = (("trace", b"1"), ("__connect.errors.topic", b"of another queue"), ("none", None))
-
-
-def numbered(*numbers: int) -> list[ProducedRecord]:
-    return [
-        ProducedRecord(partition=0, key=b"%d" % n, value=b"%d" % n, timestamp_ms=now_ms())
-        for n in numbers
-    ]
-
-
-def too_large(key: bytes = b"large", size: int = 200_000) -> ProducedRecord:
-    return ProducedRecord(
-        partition=0, key=key, value=b"x" * size, headers=HEADERS, timestamp_ms=now_ms()
-    )
-
-
-def contents(broker: Broker, topic: str) -> list[Content]:
-    return [
-        record.content for record in TopicLog(broker.bootstrap, topic, "read_committed").records(0)
-    ]
-
-
-def keys(broker: Broker, topic: str) -> list[bytes | None]:
-    return [content.key for content in contents(broker, topic)]
 
 
 def drain(spark: SparkSession, state: Path, config: FlowConfig) -> RunningFlow:
@@ -65,12 +48,7 @@ def drain(spark: SparkSession, state: Path, config: FlowConfig) -> RunningFlow:
 
 
 def config_of(clusters: Clusters, topics: str, kind: str, **others: str) -> FlowConfig:
-    settings = {
-        "replication.dead.letters": kind,
-        "replication.dead.letters.topic": f"dead-{topics}",
-    }
-    settings |= {key.replace("_", "."): value for key, value in others.items()}
-    return flow_config(*clusters, f"{topics}.*", settings)
+    return flow_config(*clusters, f"{topics}.*", letter_settings(topics, kind, **others))
 
 
 def put_back(saved: Path, state: Path, *tables: str) -> None:
