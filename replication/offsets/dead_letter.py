@@ -6,7 +6,8 @@ ours, `IDENTITY`, by which a letter is found again: nothing is written twice.
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
@@ -22,7 +23,8 @@ CONNECT: Final = "__connect.errors."
 Stage = Literal["KAFKA_PRODUCE", "KAFKA_CONSUME", "TRANSFORMATION"]
 """Where a record failed, by Connect's names."""
 
-MOST_IN_A_ROW: Final = 10
+SPAN: Final = 10
+"""Of so many offsets for each letter that is allowed: more than one record in ten is too many."""
 
 
 class LetterId(NamedTuple):
@@ -153,28 +155,27 @@ def _id(found: Mapping[str, Any]) -> LetterId:
     return LetterId(*(found[name] for name in LetterId._fields))
 
 
-class InARow:
-    """Counts how many records of a partition were refused one after the other.
+class LetterBound:
+    """Counts the letters of each partition: one whose records all fail does not become letters.
 
     Args:
-        most: With so many, the next one gets no letter.
+        most: With so many in a row, or among the last `SPAN` times as many offsets, the next record
+            gets no letter.
     """
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._last: dict[TopicPartition, tuple[int, int]] = {}
+        self._recent: dict[TopicPartition, deque[int]] = {}
 
-    def is_exhausted(self, tp: TopicPartition, upstream: int) -> bool:
+    def is_reached(self, tp: TopicPartition, upstream: int) -> bool:
         """Returns whether the record behind *upstream*, where *tp* resumes, gets no letter."""
         end, count = self._last.get(tp, (-1, 0))
-        return upstream == end and count >= self._most
+        near = [at for at in self._recent.get(tp, ()) if at >= upstream - SPAN * self._most]
+        return len(near) >= self._most or (upstream == end and count >= self._most)
 
     def add(self, tp: TopicPartition, upstream: int, end: int) -> None:
         """Counts a letter of the record behind *upstream*; *tp* resumes at *end* now."""
         last, count = self._last.get(tp, (-1, 0))
         self._last[tp] = (end, count + 1 if upstream == last else 1)
-
-
-def without(letters: Sequence[DeadLetter], ids: frozenset[LetterId]) -> list[DeadLetter]:
-    """Returns those of *letters* that are not of *ids*."""
-    return [letter for letter in letters if letter.id not in ids]
+        self._recent.setdefault(tp, deque(maxlen=self._most)).append(end - 1)

@@ -11,8 +11,9 @@ from replication.offsets.copy_rule import Headers
 from replication.offsets.dead_letter import (
     CONNECT,
     IDENTITY,
+    SPAN,
     DeadLetter,
-    InARow,
+    LetterBound,
     LetterId,
     identity_of,
     letter_of,
@@ -73,13 +74,27 @@ def test_another_record_is_no_letter(headers: Headers) -> None:
     assert letter_of(FLOW, None, None, headers) is None
 
 
-def test_a_record_that_is_copied_begins_the_count_anew() -> None:
-    row = InARow(most=2)
-    for end in (1, 2):
-        assert not row.is_exhausted(TP, end - 1)
-        row.add(TP, end - 1, end)
+def test_letters_in_a_row_are_bounded_whatever_lies_between_their_offsets() -> None:
+    bound = LetterBound(most=2)
+    for start, end in ((0, 1_000), (1_000, 2_000)):
+        assert not bound.is_reached(TP, start)
+        bound.add(TP, start, end)
 
-    assert row.is_exhausted(TP, 2)
-    assert not row.is_exhausted(TP, 3)  # the one at 2 was copied
-    row.add(TP, 3, 4)
-    assert not row.is_exhausted(TP, 4)
+    assert bound.is_reached(TP, 2_000)
+    assert not bound.is_reached(TP, 2_001), "a record was copied, and none is near"
+    assert not bound.is_reached(TopicPartition("orders", 1), 2_000)
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=300), st.integers(1, 5))
+def test_letters_are_at_most_so_many_of_so_many_offsets(broken: list[bool], most: int) -> None:
+    bound, kept = LetterBound(most), list[int]()
+    for offset in (at for at, is_broken in enumerate(broken) if is_broken):
+        if bound.is_reached(TP, offset):
+            break  # the topic is set aside
+        bound.add(TP, offset, offset + 1)
+        kept.append(offset)
+
+    for offset in kept:
+        assert sum(offset - SPAN * most < other <= offset for other in kept) <= most
+    if sum(broken) <= most:
+        assert kept == [at for at, is_broken in enumerate(broken) if is_broken]

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Literal, NamedTuple
 
 from replication.config.clients.defaults import most_request_bytes
+from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.letter_box import LetterBox
@@ -21,7 +22,7 @@ from replication.kafka.batches import damaged_batch
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import Reader
 from replication.model import Position, TopicPartition
-from replication.offsets.dead_letter import DeadLetter, InARow, LetterId, Stage
+from replication.offsets.dead_letter import DeadLetter, LetterBound, LetterId, Stage
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.positions.originals import NextRecord, Originals
 from replication.positions.rejected_records import LATEST_TIMESTAMP_MS, RECORD_OVERHEAD_BYTES
@@ -74,7 +75,7 @@ class DeadLetters:
         self._map_writer = map_writer
         self._number = number
         self._suspected = Counter[tuple[TopicPartition, int]]()
-        self._row = InARow(context.config.letters.most)
+        self._bound = LetterBound(context.config.letters.most)
         self._box = LetterBox(context)
         self.copies = LetterCopies(context, map_writer, self._box)
 
@@ -89,39 +90,57 @@ class DeadLetters:
         plan: TopicPlan,
         positions: Positions,
         blamed: Mapping[TopicPartition, str],
-    ) -> set[TopicPartition]:
+    ) -> dict[TopicPartition, str]:
         """Keeps the next records of *blamed* partitions, or lets them be tried alone.
 
         Args:
             error: What ended the generation.
             plan: Its topics; no query replicates them.
             positions: Where they resume.
-            blamed: Partitions whose next record seems to be to blame.
+            blamed: Why, by the partitions whose next record seems to be to blame.
 
         Returns:
-            The partitions that go on.
+            Those of *blamed* that do not go on, and what became of a letter that was not kept.
 
         Raises:
-            ClusterError: A cluster does not answer, or the target takes no letter.
             StateError: A table cannot be read or written.
         """
-        going_on = set[TopicPartition]()
+        left = dict(blamed)
         if not self.are_kept or error.machine:
-            return going_on
+            return left
         for tp in sorted(blamed.keys() & positions.keys() & set(plan.partitions)):
-            start = positions[tp].upstream
-            if self._row.is_exhausted(tp, start):
-                continue
-            blame = self._blame(error, tp, start)
-            if isinstance(blame, Blame):
-                self._box.keep(self._letter(plan, tp, blame))
-                self._pass(plan, tp, positions[tp], blame.end)
-                going_on.add(tp)
-            elif blame == "perhaps" and self._suspected[tp, start] < TRIES:
-                self._suspected[tp, start] += 1
-                self._map_writer.placed.add(tp)  # hence it is tried alone
-                going_on.add(tp)
-        return going_on
+            more = self._keeps_from(error, plan, tp, positions[tp])
+            left[tp] += more or ""
+            if more is None:
+                del left[tp]
+        return left
+
+    def _keeps_from(
+        self, error: QueryError, plan: TopicPlan, tp: TopicPartition, position: Position
+    ) -> str | None:
+        """Returns what else keeps *tp* from going on; None if it does."""
+        try:
+            return None if self._goes_on(error, plan, tp, position) else ""
+        except ClusterError as second:  # letters of other partitions may be kept
+            return f"; no dead letter was kept: {second}"
+
+    def _goes_on(
+        self, error: QueryError, plan: TopicPlan, tp: TopicPartition, position: Position
+    ) -> bool:
+        """Returns whether *tp* goes on: behind a letter, or to be tried alone."""
+        start = position.upstream
+        if self._bound.is_reached(tp, start):
+            return False
+        blame = self._blame(error, tp, start)
+        if isinstance(blame, Blame):
+            self._box.keep(self._letter(plan, tp, blame))
+            self._pass(plan, tp, position, blame.end)
+            return True
+        if blame == "no" or self._suspected[tp, start] >= TRIES:
+            return False
+        self._suspected[tp, start] += 1
+        self._map_writer.placed.add(tp)  # hence it is tried alone
+        return True
 
     def _blame(
         self, error: QueryError, tp: TopicPartition, start: int
@@ -211,4 +230,4 @@ class DeadLetters:
         self._map_writer.anchors[tp] = Anchor(run.end, plan.source_ids[tp.topic])
         self._map_writer.rejected.pop(tp, None)
         self._map_writer.placed.add(tp)  # the next one may be of the same kind
-        self._row.add(tp, at.upstream, end)
+        self._bound.add(tp, at.upstream, end)

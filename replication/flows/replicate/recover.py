@@ -141,14 +141,13 @@ class Recovery:
         try:
             positions = self._find_rejected(plan)
             reasons = rejected_records(self._context, changed, positions)
-            passed = self._letters.pass_by(error, plan, positions, reasons)
+            left = self._letters.pass_by(error, plan, positions, reasons)
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
             return False
-        reasons = {tp: text for tp, text in reasons.items() if tp not in passed}
-        if passed and not reasons:
+        if reasons and not left:
             return True
-        return bool(reasons) and self._choice.put_aside_topics_of(reasons, plan)
+        return bool(left) and self._choice.put_aside_topics_of(left, plan)
 
     def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
         """Sets the topics aside that hold a record which cannot be copied.
@@ -160,10 +159,10 @@ class Recovery:
         try:
             positions = self._find_rejected(plan)
             reasons |= rejected_records(self._context, plan, positions)
-            passed = self._letters.pass_by(error, plan, positions, reasons)
-            reasons = {tp: text for tp, text in reasons.items() if tp not in passed}
-            if passed and not reasons:
+            left = self._letters.pass_by(error, plan, positions, reasons)
+            if reasons and not left:
                 return
+            reasons = left
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
         if not reasons or not self._choice.put_aside_topics_of(reasons, plan):
