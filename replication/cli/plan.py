@@ -27,6 +27,7 @@ from replication.control.sample import Wanted, sample_flow
 from replication.control.starts import open_clusters, stored_map
 from replication.control.transforms import refused_transforms
 from replication.errors import ConfigError, GuardError
+from replication.state.letter_rows import waiting_letters
 from replication.state.open_storage import storage_for
 from replication.state.readers import open_reader
 from replication.state.table_reader import StateReader
@@ -39,6 +40,7 @@ ASIDE_HEADINGS = ("topic", "because")
 CHANGE_HEADINGS = ("number", "change", "by", "at", "reason")
 SETTING_HEADINGS = ("remote topic", "setting", "now", "then", "note")
 ACL_HEADINGS = ("to do", "ACL on the target")
+LETTER_HEADINGS = ("topic", "letters", "in", "since")
 DEFAULT = "(target's default)"
 INTERNAL_HEADINGS = ("internal topic", "cluster", "purpose", "to do")
 
@@ -125,6 +127,7 @@ def _plan(
         planned = plan_flow(flow, heartbeats, clusters, stored, histories, flows=config.flows)
         if problems := refused_transforms(flow, planned.topics, clusters):
             raise ConfigError(config.file, problems)
+        planned = replace(planned, letters=waiting_letters(state, flow.flow))
         if wanted is None:
             return planned
         return replace(planned, sample=sample_flow(flow, clusters, planned.topics, wanted))
@@ -160,6 +163,7 @@ def _print(plan: FlowPlan) -> None:
         for topic in plan.internal_topics
     )
     print_table(f"internal topics of {flow}", INTERNAL_HEADINGS, internal)
+    _print_letters(plan)
     _print_settings(plan)
     acls = [(action, str(acl)) for action, acl in plan.acl_changes()]
     if acls:
@@ -168,6 +172,12 @@ def _print(plan: FlowPlan) -> None:
         print_sample(plan.sample)
     for text in plan.warnings:
         say(f"warning: {text}")
+
+
+def _print_letters(plan: FlowPlan) -> None:
+    rows = [(one.topic, str(one.letters), one.place, one.since[:19]) for one in plan.letters]
+    if rows:
+        print_table(f"dead letters of {plan.config.flow} that wait", LETTER_HEADINGS, rows)
 
 
 def _print_settings(plan: FlowPlan) -> None:

@@ -18,10 +18,16 @@ from replication.errors import ReplicationError, SetupError
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.internal_topic import COMPACTED, faults_of
+from replication.kafka.internal_topic import (
+    COMPACTED,
+    LETTER_SETTINGS,
+    faults_of,
+    letter_faults_of,
+)
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.same_cluster import distinct_ids
 from replication.model import NewTopic, TopicAcl
+from replication.state.letter_rows import WaitingLetters
 from replication.topics.acl_sync import AclHistory, AclPlan
 from replication.topics.config_sync import SyncHistory
 from replication.topics.list_notes import group_notes, names_groups
@@ -39,7 +45,7 @@ from replication.upkeep.rights import MissingRight, missing_rights
 from replication.upkeep.settings import TopicChanges, plan_config_sync
 
 NO_ACLS = AclPlan()
-Purpose = Literal["heartbeats", "checkpoints", "offset syncs", "status"]
+Purpose = Literal["heartbeats", "checkpoints", "offset syncs", "status", "dead letters"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,7 @@ class FlowPlan:
         lacking: What the user may not do with topics.
         sample: What its transforms make of some records, where that was asked for.
         steering: What operators have changed of the flow, as *config* has it already.
+        letters: Records that could not be copied, and wait.
     """
 
     config: FlowConfig
@@ -92,6 +99,7 @@ class FlowPlan:
     lacking: tuple[MissingRight, ...] = ()
     sample: FlowSample | None = None
     steering: Steering = NO_CHANGES
+    letters: tuple[WaitingLetters, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
@@ -123,6 +131,7 @@ class FlowPlan:
             "set_aside": dict(self.topics.rejected),
             "left_out": dict(self.topics.left_out),
             "internal_topics": [asdict(topic) for topic in self.internal_topics],
+            "dead_letters": [asdict(waiting) for waiting in self.letters],
             "settings": [
                 {
                     "remote_topic": topic.remote.name,
@@ -295,12 +304,14 @@ def find_internal_topics(
     """
     wanted = list(_internal_topics(config, heartbeats))
     own = {config.status.storage_topic}
+    letters = {topic.name for topic, _, purpose in wanted if purpose == "dead letters"}
     exists, faults = set[tuple[str, str]](), list[str]()
     for cluster in clusters:
         topics = [topic for topic, alias, _ in wanted if alias == cluster.alias]
         existing = cluster.describe(topic.name for topic in topics)
         exists |= {(cluster.alias, name) for name in existing}
-        faults += faults_of(cluster, existing, own)
+        faults += faults_of(cluster, existing.keys() - letters, own)
+        faults += letter_faults_of(cluster, existing.keys() & letters)
         missing = [topic for topic in topics if topic.name not in existing]
         faults += cluster.refusals(missing).values()
     planned = tuple(
@@ -332,3 +343,7 @@ def _internal_topics(
             status.storage_topic, status.partitions, status.replication_factor, COMPACTED
         )
         yield topic, flow.target, "status"
+    if config.letters.kind == "topic":
+        name = config.letters.letters_topic
+        topic = NewTopic(name, 1, config.replication_factor, LETTER_SETTINGS)
+        yield topic, flow.target, "dead letters"

@@ -13,12 +13,25 @@ from typing import Any, Final, Literal, cast
 
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.state.sql import literal, names
 from replication.state.table_reader import StateReader
 
 DEAD_LETTERS: Final = "dead_letters"
 KEYS: Final = ("topic", "topic_id", "partition", "source_offset")
 TABLE: Final = "table"
 """The place of a letter whose content is in its row."""
+
+WAITING: Final = """
+    WITH ranked AS (
+      SELECT topic, state, at, split_part(place, ' ', 1) AS place,
+        row_number() OVER (PARTITION BY {keys} ORDER BY at DESC) AS age
+      FROM {{table}} WHERE flow = {flow}
+    )
+    SELECT topic, place, count(*) AS letters, min(at) AS since
+    FROM ranked WHERE age = 1 AND state = 'waiting'
+    GROUP BY topic, place ORDER BY topic, place
+"""
+"""How many letters wait, without their content."""
 
 LetterState = Literal["waiting", "copied"]
 
@@ -38,6 +51,36 @@ class KeptLetter:
     place: str
     state: LetterState
     at: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingLetters:
+    """The letters of one topic that were not copied again.
+
+    Args:
+        topic: Of the source.
+        place: `TABLE`, or the topic on the target that has them.
+        letters: How many.
+        since: When the oldest was kept, as ISO 8601.
+    """
+
+    topic: str
+    place: str
+    letters: int
+    since: str
+
+
+def waiting_letters(reader: StateReader, flow: Flow) -> tuple[WaitingLetters, ...]:
+    """Returns which topics of *flow* have letters that wait, and where; reads no content.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+    rows = reader.query(DEAD_LETTERS, WAITING.format(keys=names(KEYS), flow=literal(flow)))
+    return tuple(
+        WaitingLetters(row["topic"], row["place"], row["letters"], row["since"].isoformat())
+        for row in rows
+    )
 
 
 def letters_of(reader: StateReader, flow: Flow) -> list[KeptLetter]:

@@ -50,10 +50,11 @@ def missing_rights(
         ClusterError: A cluster does not answer.
     """
     copies = [remote for remote in plan.topics.values() if remote in plan.remote_ids]
+    letters = [config.letters.letters_topic] if config.letters.kind == "topic" else []
     asked: tuple[tuple[Cluster, Operation, frozenset[str]], ...] = (
         (source, "READ", frozenset(plan.topics) | named_topics(config)),
-        (target, "WRITE", frozenset(copies)),
-        (target, "READ", frozenset(copies)),
+        (target, "WRITE", frozenset([*copies, *letters])),
+        (target, "READ", frozenset([*copies, *letters])),
     )
     return tuple(
         MissingRight(cluster.alias, cluster.servers, operation, name)

@@ -1,5 +1,6 @@
 """``doctor`` finds what was planted on real brokers, and what it prints mends it."""
 
+import json
 import socket
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from replication.kafka.group_members import GroupMembers
 from replication.model import NewTopic
 from replication.state.claim import LeaseName
 from tests.support.cli import run
-from tests.support.doctored import assert_healthy, look, only
+from tests.support.doctored import assert_healthy, await_fault, look, only
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
@@ -160,6 +161,30 @@ def test_an_internal_topic_that_its_cluster_empties(clusters: Clusters, file: Pa
     assert only(rows)["commands"] == [line]
     assert line in run("doctor", file, "--fix-commands").stdout.splitlines()
     alter_topic(clusters[1], name, "cleanup.policy", "compact")
+    assert_healthy(file)
+
+
+def test_a_topic_of_dead_letters_is_planned_and_must_not_be_compacted(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    create_topic(clusters[0].bootstrap, topic_name, 1)
+    flow, dead = unique_flow(), f"dead-{topic_name}"
+    settings = {"replication.dead.letters": "topic", "replication.dead.letters.topic": dead}
+    file = write_config(tmp_path, clusters, topic_name, settings, flow)
+    assert_healthy(file)
+    (planned,) = json.loads(run("plan", file, "--json").stdout)["flows"]
+    (internal,) = [one for one in planned["internal_topics"] if one["name"] == dead]
+    assert internal == {
+        "name": dead, "cluster": flow.target, "purpose": "dead letters", "exists": False
+    }  # fmt: skip
+    create_topic(clusters[1].bootstrap, dead, 2, {"cleanup.policy": "compact"})
+
+    code, rows = await_fault(file)
+
+    assert code == 0
+    (line,) = only(rows)["commands"]
+    assert line.endswith(f"--entity-name {dead} --add-config cleanup.policy=delete")
+    alter_topic(clusters[1], dead, "cleanup.policy", "delete")
     assert_healthy(file)
 
 

@@ -1,17 +1,20 @@
 """``dead-letters`` shows what the table has, and asks the owner of the flow to copy it again."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from replication.cli.main import main
+from replication.config.file import load_config
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, LetterId
 from replication.state.delta_writer import LocalTable
 from replication.state.letter_requests import LetterRequests, parse_letters
-from replication.state.letter_rows import TABLE, row_of
+from replication.state.letter_rows import TABLE, row_of, waiting_letters
+from replication.state.readers import open_reader
 from replication.state.request_files import LocalFiles
 from replication.state.requests import Request, RequestChannel
 from replication.state.schemas import SCHEMAS
@@ -68,6 +71,25 @@ def test_what_waits_is_shown_and_with_all_what_was_copied(file: Path) -> None:
         ("payments", 9): ("copied", "A.payments 0 4"),
     }
     assert "no dead letter waits" in run(file, "--topic", "payments").output
+
+
+def test_what_waits_is_counted_by_topic_and_place(file: Path, tmp_path: Path) -> None:
+    table = LocalTable(tmp_path / "state" / "dead_letters")
+    for offset in (1, 2):
+        one = letter(LARGE._replace(offset=offset))
+        table.append([row_of(one, f"dead 0 {offset}", "waiting")], SCHEMAS["dead_letters"])
+    other = replace(letter(LARGE), flow=Flow("C", "B"))
+    table.append([row_of(other, TABLE, "waiting")], SCHEMAS["dead_letters"])
+
+    with open_reader(load_config(str(file)).access) as state:
+        found = waiting_letters(state, FLOW)
+        (oldest,) = state.query("dead_letters", "SELECT min(at) AS at FROM {table}")
+        none = waiting_letters(state, Flow("X", "Y"))
+
+    rows = [(one.topic, one.place, one.letters) for one in found]
+    assert rows == [("orders", "dead", 2), ("orders", "table", 2)]
+    assert found[1].since == oldest["at"].isoformat()
+    assert none == ()
 
 
 def test_what_was_read_is_asked_for(file: Path, tmp_path: Path) -> None:
