@@ -18,8 +18,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 BATCH_RECORDS = 10_000
 PATIENCE_SECONDS = 30.0
-# A new partition, or one whose broker is starting, has no leader yet.
-NO_LEADER_YET = (KafkaError.LEADER_NOT_AVAILABLE, KafkaError.NOT_LEADER_FOR_PARTITION)
+# A new partition, or one whose broker is starting, has no leader yet; a new leader has no end yet.
+NO_LEADER_YET = (
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+)
 
 
 class Content(NamedTuple):

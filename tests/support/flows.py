@@ -16,7 +16,6 @@ from replication.app.admission import Admission
 from replication.config.keys import REPLICATION_FACTORS
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.demo.brokers import Broker
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
@@ -30,6 +29,7 @@ from replication.state.request_files import LocalFiles
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from tests.support.gate.clock import Limit
+from tests.support.local import Addressed
 from tests.support.mirror_files import FLOW
 from tests.support.rotation import source_of_this_test
 from tests.support.waiting import Late
@@ -44,8 +44,8 @@ def unique_flow() -> Flow:
 
 
 def flow_config(
-    source: Broker,
-    target: Broker,
+    source: Addressed,
+    target: Addressed,
     topics: str,
     settings: Mapping[str, str] | None = None,
     flow: Flow = FLOW,
@@ -55,8 +55,8 @@ def flow_config(
 
 
 def mirror_config(
-    source: Broker,
-    target: Broker,
+    source: Addressed,
+    target: Addressed,
     topics: str,
     settings: Mapping[str, str] | None = None,
     flow: Flow = FLOW,

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 
@@ -13,6 +14,14 @@ HOME = Path(os.environ.get("REPLICATION_HOME", REPOSITORY / ".local"))
 SCRIPT = REPOSITORY / "spark-submit.sh"
 PYTHON = HOME / "venv" / "bin" / "python"
 SPARK_SLOTS = 6
+
+
+class Addressed(Protocol):
+    """A cluster that clients reach, of one broker or several."""
+
+    @property
+    def bootstrap(self) -> str: ...
+
 
 Clusters = tuple[Broker, Broker]
 """The fixture ``clusters``: the source and the target."""

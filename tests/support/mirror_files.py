@@ -7,7 +7,7 @@ import yaml
 
 from replication.config.keys import REPLICATION_FACTORS
 from replication.model import Flow
-from tests.support.local import Clusters
+from tests.support.local import Addressed
 from tests.support.rotation import source_of_this_test
 
 FLOW = Flow("A", "B")
@@ -15,7 +15,7 @@ FLOW = Flow("A", "B")
 
 def write_config(
     folder: Path,
-    clusters: Clusters,
+    clusters: tuple[Addressed, Addressed],
     topics: str,
     more: Mapping[str, object] | None = None,
     flow: Flow = FLOW,

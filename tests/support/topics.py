@@ -7,7 +7,6 @@ from itertools import islice
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from confluent_kafka.admin import AdminClient
 
-from replication.demo.brokers import Broker
 from replication.demo.compare import compare
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import (
@@ -17,7 +16,7 @@ from replication.demo.workload import (
     plain_records,
     sending,
 )
-from tests.support.local import Clusters
+from tests.support.local import Addressed
 
 Stream = Callable[[int], Iterator[ProducedRecord]]
 """An endless stream of records for so many partitions, in turn."""
@@ -38,48 +37,52 @@ def difficult(partitions: int) -> Iterator[ProducedRecord]:
     return difficult_records(partitions, now_ms=now_ms())
 
 
-def fill(broker: Broker, topic: str, partitions: int, count: int, stream: Stream = plain) -> None:
+def fill(
+    broker: Addressed, topic: str, partitions: int, count: int, stream: Stream = plain
+) -> None:
     """Creates *topic* and sends *count* records to it."""
     create_topic(broker.bootstrap, topic, partitions)
     send(broker, topic, partitions, count, stream)
 
 
-def send(broker: Broker, topic: str, partitions: int, count: int, stream: Stream = plain) -> None:
+def send(
+    broker: Addressed, topic: str, partitions: int, count: int, stream: Stream = plain
+) -> None:
     """Sends *count* records to the partitions of *topic* in turn."""
     send_records(broker, topic, islice(stream(partitions), count))
 
 
-def send_records(broker: Broker, topic: str, records: Iterable[ProducedRecord]) -> None:
+def send_records(broker: Addressed, topic: str, records: Iterable[ProducedRecord]) -> None:
     """Sends exactly these records."""
     with sending(broker.bootstrap) as sender:
         sender.send_all(topic, records)
 
 
-def copied(clusters: Clusters, topic: str) -> int:
+def copied(clusters: tuple[Addressed, Addressed], topic: str) -> int:
     """The number of records in the log of the remote topic ``A.topic``."""
     return log_ends(clusters[1].bootstrap, [f"A.{topic}"])[f"A.{topic}"]
 
 
-def assert_equal(clusters: Clusters, *topics: str) -> None:
+def assert_equal(clusters: tuple[Addressed, Addressed], *topics: str) -> None:
     """Asserts that each remote topic ``A.topic`` holds the records of its topic, and no others."""
     assert_copies(clusters, {topic: f"A.{topic}" for topic in topics})
 
 
-def assert_copies(clusters: Clusters, remote: Mapping[str, str]) -> None:
+def assert_copies(clusters: tuple[Addressed, Addressed], remote: Mapping[str, str]) -> None:
     """Asserts that the topics of *remote* hold the records of those they are named for."""
     source, target = clusters
     for report in compare(source.bootstrap, target.bootstrap, remote).values():
         assert report.is_equal, str(report)
 
 
-def delete_topic(broker: Broker, topic: str) -> None:
+def delete_topic(broker: Addressed, topic: str) -> None:
     """Deletes *topic*; returns when the broker has done it."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.delete_topics([topic])[topic].result(30)
 
 
-def delete_records(broker: Broker, topic: str, before: int) -> None:
-    """Deletes the records of partition 0 before an offset, as retention does."""
+def delete_records(broker: Addressed, topic: str, before: int, partition: int = 0) -> None:
+    """Deletes the records of a partition before an offset, as retention does."""
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    partition = KafkaTopicPartition(topic, 0, before)
-    admin.delete_records([partition])[partition].result(30)
+    limit = KafkaTopicPartition(topic, partition, before)
+    admin.delete_records([limit])[limit].result(30)

@@ -5,18 +5,16 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.config.limits import Limit, merge
-from replication.control.steer import new_change
+from replication.config.limits import Limit
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.flows.replicate.idle import IdlePartitions
 from replication.flows.replicate.limiting import waits_for_limit
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
-from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
 from replication.upkeep.prepare import prepare_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.gate.clock import Limit as TimeLimit
+from tests.support.limiting import limit
 from tests.support.local import Clusters
 from tests.support.rates import TIMES, Sent, between, mean, sent_to, worst_second
 from tests.support.stored import stored
@@ -40,14 +38,6 @@ def send_bytes(clusters: Clusters, topic: str, count: int, size: int = SIZE) -> 
         ProducedRecord(partition=number % 2, key=None, value=b"x" * size) for number in range(count)
     )
     send_records(clusters[0], topic, records)
-
-
-def limit(flow: RunningFlow, wanted: Limit) -> None:
-    """Changes a limit as an operator does; returns when the flow's process knows it."""
-    name, in_force = flow.config.flow, merge([*flow.config.limits, wanted])
-    changes = ChangeFiles(LocalFiles(), flow.tables.root, name)
-    changes.write(new_change(name, "limit", wanted.items, scope=wanted.topics or ""))
-    flow.until(lambda: flow.context.board.limits == in_force)
 
 
 def limits_of(flow: RunningFlow) -> list[str]:
