@@ -5,13 +5,14 @@ Java asks the leaders itself; see `NewestCodecs.java` and `DamagedBatch.java` in
 """
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 
-from py4j.java_gateway import JVMView
+from py4j.java_gateway import JavaObject, JVMView
 
 from replication.config.clients.defaults import with_defaults
 from replication.kafka.api import ClientError
-from replication.kafka.call import READ_PARTITIONS, READ_TOPIC
+from replication.kafka.call import READ_PARTITIONS, READ_TOPIC, Call
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import call_error
 from replication.kafka.java_errors import java_errors
@@ -32,15 +33,9 @@ def newest_codecs(
     Raises:
         CallError: The cluster does not answer, or denies access.
     """
-    settings = java_map(jvm, with_defaults("consumer", properties))
-    timeout_ms = int(1000 * timeout_s(properties))
-    try:
-        with java_errors(jvm):
-            text = jvm.replication.calls.NewestCodecs.of(
-                settings, json.dumps(sorted(topics)), timeout_ms
-            )
-    except ClientError as error:
-        raise call_error(None, properties, READ_TOPIC.of(*topics), error.failure) from None
+    names = json.dumps(sorted(topics))
+    with _asking(jvm, properties, READ_TOPIC.of(*topics)) as (settings, timeout_ms):
+        text = jvm.replication.calls.NewestCodecs.of(settings, names, timeout_ms)
     return {topic: tuple(codecs) for topic, codecs in json.loads(text).items()}
 
 
@@ -58,13 +53,25 @@ def damaged_batch(
     Raises:
         CallError: The cluster does not answer, or denies access.
     """
+    with _asking(jvm, properties, READ_PARTITIONS.of(tp)) as (settings, timeout_ms):
+        found = jvm.replication.calls.DamagedBatch.of(
+            settings, tp.topic, tp.partition, offset, timeout_ms
+        )
+    return None if found is None else (int(found[0]), int(found[1]))
+
+
+@contextmanager
+def _asking(
+    jvm: JVMView, properties: Mapping[str, str], call: Call
+) -> Iterator[tuple[JavaObject, int]]:
+    """Gives what Java needs to make *call* as a consumer: its settings, and how long it may take.
+
+    Raises:
+        CallError: The cluster does not answer, or denies access.
+    """
     settings = java_map(jvm, with_defaults("consumer", properties))
-    timeout_ms = int(1000 * timeout_s(properties))
     try:
         with java_errors(jvm):
-            found = jvm.replication.calls.DamagedBatch.of(
-                settings, tp.topic, tp.partition, offset, timeout_ms
-            )
+            yield settings, int(1000 * timeout_s(properties))
     except ClientError as error:
-        raise call_error(None, properties, READ_PARTITIONS.of(tp), error.failure) from None
-    return None if found is None else (int(found[0]), int(found[1]))
+        raise call_error(None, properties, call, error.failure) from None

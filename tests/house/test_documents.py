@@ -295,6 +295,8 @@ def events_of_the_code() -> dict[str, set[str]]:
         text = text_of(file)
         for failure in re.findall(r'^    failure: Final = "(\w+)"$', text, re.MULTILINE):
             found[failure].add("WARNING")
+        for failure in re.findall(r'surviving\(\w+, "(\w+)"\)', text):
+            found[failure] |= {"WARNING", "ERROR"}
         for level, names in calls_of_the_log(ast.parse(text)):
             for name in names & set(get_args(Event)):
                 found[name].add(level)

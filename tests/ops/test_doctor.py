@@ -13,10 +13,15 @@ from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
 from replication.kafka.group_members import GroupMembers
-from replication.model import NewTopic
 from replication.state.claim import LeaseName
 from tests.support.cli import run
-from tests.support.doctored import assert_healthy, await_fault, look, only
+from tests.support.doctored import (
+    assert_healthy,
+    await_fault,
+    look,
+    only,
+    plant_internal_topic,
+)
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
@@ -146,10 +151,7 @@ def test_a_remote_topic_that_takes_or_keeps_less(
 
 
 def test_an_internal_topic_that_its_cluster_empties(clusters: Clusters, file: Path) -> None:
-    config = load_config(str(file)).flows[0]
-    name = config.policy.checkpoints_topic(config.flow.source)
-    with Cluster("B", {"bootstrap.servers": clusters[1].bootstrap}) as target:
-        target.create_topics([NewTopic(name, 1, 1, (("cleanup.policy", "delete"),))])
+    name = plant_internal_topic(file, clusters[1], 1, "delete")
 
     code, rows = look(file)
 

@@ -5,15 +5,21 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.file import load_config
 from replication.config.keys import REPLICATION_FACTORS
 from replication.demo.brokers import BrokerSettings, running
 from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
-from replication.model import NewTopic
 from tests.support.cli import run
-from tests.support.doctored import assert_healthy, look, look_from, only, problem, start_from
+from tests.support.doctored import (
+    assert_healthy,
+    look,
+    look_from,
+    only,
+    plant_internal_topic,
+    problem,
+    start_from,
+)
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import write_config
@@ -89,16 +95,14 @@ def test_too_few_replicas_in_sync(
 
 
 def test_an_internal_topic_with_too_many_partitions(clusters: Clusters, file: Path) -> None:
-    config = load_config(str(file)).flows[0]
-    name = config.policy.checkpoints_topic(config.flow.source)
+    name = plant_internal_topic(file, clusters[1], 3, "compact")
+
+    code, rows = look(file)
+
+    line = f"kafka-topics --bootstrap-server {clusters[1].bootstrap} --delete --topic {name}"
+    assert code == 0
+    assert only(rows)["commands"] == [line]
     with Cluster("B", {"bootstrap.servers": clusters[1].bootstrap}) as target:
-        target.create_topics([NewTopic(name, 3, 1, (("cleanup.policy", "compact"),))])
-
-        code, rows = look(file)
-
-        line = f"kafka-topics --bootstrap-server {clusters[1].bootstrap} --delete --topic {name}"
-        assert code == 0
-        assert only(rows)["commands"] == [line]
         target.delete_topic(name)
     assert_healthy(file)
 

@@ -7,6 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from replication.config.file import load_config
+from replication.demo.brokers import Broker
+from replication.kafka.cluster import Cluster
+from replication.model import NewTopic
 from tests.support.cli import run
 from tests.support.gate.clock import Limit
 from tests.support.local import REPOSITORY
@@ -73,3 +77,12 @@ def _judged(code: int, printed: str) -> tuple[int, list[Row]]:
     bad = [row for row in answer["findings"] if row["verdict"] != "ok"]
     assert all(row["next_step"] for row in bad if row["verdict"] != "unknown"), bad
     return code, [row for row in bad if "systems clean after days" not in str(row)]
+
+
+def plant_internal_topic(file: Path, target: Broker, partitions: int, policy: str) -> str:
+    """Creates the topic of checkpoints of the file's flow as nobody should; returns its name."""
+    config = load_config(str(file)).flows[0]
+    name = config.policy.checkpoints_topic(config.flow.source)
+    with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
+        cluster.create_topics([NewTopic(name, partitions, 1, (("cleanup.policy", policy),))])
+    return name

@@ -109,16 +109,18 @@ class FlowSight:
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
         figures |= _of_board(now, board, ahead) | {"schemas_waiting": float(len(awaited))}
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
+        labelled = self._labelled(board, standings, reported)
         facts = self._facts(board, figures, topics, groups, reported)
+        throttles = labelled.get("throttle_seconds", {})
         return replace(
             look_at(self.context, self._job),
             as_of=now + ahead,
             measured=now,
-            conditions=self._conditions.look(replace(facts, jumped=ahead)),
+            conditions=self._conditions.look(replace(facts, jumped=ahead, throttles=throttles)),
             version=_version(),
             figures=figures,
             histograms=self._histograms(board, reported),
-            labelled=self._labelled(board, standings, reported),
+            labelled=labelled,
             topics=topics,
             groups=groups,
             events=tuple(self._events()),
@@ -160,7 +162,6 @@ class FlowSight:
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
             ahead=_ahead(board.copying),
             heartbeat_age=self._late_heartbeats(board, figures),
-            throttles=_throttles(self.config, reported) if reported else {},
             keeps_less={k: v for k, v in self.context.board.losses.items() if k not in self.kept},
         )
 

@@ -4,12 +4,11 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from functools import partial
 from typing import Final
 
-from py4j.protocol import Py4JError
-
-from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.beside import beside, surviving
 from replication.state.maintenance import Maintenance
 from replication.state.tables import now
 
@@ -41,42 +40,20 @@ def maintained_tables(
     """
     if context.config.mode == "drain":
         yield
-        _maintain(context, stop, clock)
+        _maintain(context, stop, clock=clock)
         return
-    over = threading.Event()
-    thread = threading.Thread(
-        target=_maintain_until,
-        args=(context, over, first_seconds, clock),
-        name="maintenance",
-        daemon=True,
-    )
-    thread.start()
-    try:
+    pauses = first_seconds, CHECK_SECONDS
+    turn = partial(_maintain, context, clock=clock)
+    with beside(context, "maintenance", turn, pauses, JOIN_SECONDS):
         yield
-    finally:
-        over.set()
-        thread.join(JOIN_SECONDS)
 
 
-def _maintain_until(
-    context: FlowContext, over: threading.Event, pause: float, clock: Callable[[], datetime]
+def _maintain(
+    context: FlowContext, over: threading.Event, *, clock: Callable[[], datetime]
 ) -> None:
-    context.tables.use_background()
-    while not over.wait(pause):
-        _maintain(context, over, clock)
-        pause = CHECK_SECONDS
-
-
-def _maintain(context: FlowContext, over: threading.Event, clock: Callable[[], datetime]) -> None:
     """Maintains the tables once, if that is due; ends between two steps if *over*."""
     config = context.config
     maintenance = Maintenance(context.tables, config.flow, config.state)
-    try:
-        with _one_flow_at_a_time:
-            if not over.is_set() and maintenance.is_due(clock()):
-                maintenance.run(clock(), over.is_set)
-    except (ReplicationError, Py4JError) as error:  # the tables are as good as before
-        context.log.warning("maintenance_failed", text=error)
-    except Exception:  # a defect must not end the thread: there would be no maintenance any more
-        text = "internal error, please report it"
-        context.log.exception("maintenance_failed", text=text)
+    with surviving(context, "maintenance_failed"), _one_flow_at_a_time:
+        if not over.is_set() and maintenance.is_due(clock()):
+            maintenance.run(clock(), over.is_set)

@@ -176,62 +176,60 @@ final class RateLimitTest {
     assertEquals(1, Double.parseDouble(found[8]) / SECOND, 0.01, "seconds since the last report");
   }
 
-  /** What another thread does while it waits for a limit by the real clock. */
-  private static Future<?> waiting(
-      Throttle throttle, ExecutorService threads, CountDownLatch began) {
-    return threads.submit(
-        () -> {
-          throttle.take("t", 1_000_000_000);
-          began.countDown();
-          throttle.take("t", 1); // for eleven days
-          return null;
-        });
+  /** By the real clock: a thread that waits for a limit for eleven days, and may be let through. */
+  private static final class Waiting {
+    private final Throttle throttle = new Throttle(RateLimit.REAL);
+    private final ExecutorService threads = Executors.newSingleThreadExecutor();
+    private final Future<?> record;
+
+    private Waiting() throws InterruptedException {
+      throttle.set("1", "1000.0,-1.0,*");
+      CountDownLatch began = new CountDownLatch(1);
+      record =
+          threads.submit(
+              () -> {
+                throttle.take("t", 1_000_000_000);
+                began.countDown();
+                throttle.take("t", 1);
+                return null;
+              });
+      began.await();
+    }
+
+    private void end() throws InterruptedException {
+      threads.shutdown();
+      assertTrue(threads.awaitTermination(MINUTE_MS, TimeUnit.MILLISECONDS), "it waits no longer");
+    }
   }
 
   @Test
   void whatWaitsGoesOnAtOnceWhenTheLimitEnds() throws Exception {
-    Throttle real = new Throttle(RateLimit.REAL);
-    real.set("1", "1000.0,-1.0,*");
-    ExecutorService threads = Executors.newSingleThreadExecutor();
-    CountDownLatch began = new CountDownLatch(1);
-    Future<?> waiting = waiting(real, threads, began);
-    began.await();
-    real.set("0", "");
+    Waiting waiting = new Waiting();
+    waiting.throttle.set("0", "");
 
-    waiting.get(MINUTE_MS, TimeUnit.MILLISECONDS); // it would wait for ever
-    threads.shutdown();
+    waiting.end();
+    waiting.record.get();
   }
 
   @Test
   void whatWaitsIsInterruptedByAStop() throws Exception {
-    Throttle real = new Throttle(RateLimit.REAL);
-    real.set("1", "1000.0,-1.0,*");
-    ExecutorService threads = Executors.newSingleThreadExecutor();
-    CountDownLatch began = new CountDownLatch(1);
-    Future<?> waiting = waiting(real, threads, began);
-    began.await();
-    threads.shutdownNow();
+    Waiting waiting = new Waiting();
+    waiting.threads.shutdownNow();
 
-    assertTrue(threads.awaitTermination(MINUTE_MS, TimeUnit.MILLISECONDS));
-    Exception found = assertThrows(Exception.class, waiting::get);
+    waiting.end();
+    Exception found = assertThrows(Exception.class, waiting.record::get);
     assertEquals(InterruptedException.class, found.getCause().getClass());
   }
 
   @Test
   void aThreadThatWaitsHoldsUpNeitherReportsNorNewShares() throws Exception {
-    Throttle real = new Throttle(RateLimit.REAL);
-    real.set("1", "1000.0,-1.0,*");
-    ExecutorService threads = Executors.newSingleThreadExecutor();
-    CountDownLatch began = new CountDownLatch(1);
-    waiting(real, threads, began);
-    began.await();
+    Waiting waiting = new Waiting();
     StringBuilder lines = new StringBuilder();
-    real.report("A->B", lines);
-    real.set("1", NONE + "," + NONE);
+    waiting.throttle.report("A->B", lines);
+    waiting.throttle.set("1", NONE + "," + NONE);
 
     assertTrue(
         lines.toString().startsWith("limited\tA->B\t1\t1000.0,-1.0,1000000000,1,"), "" + lines);
-    threads.shutdown();
-    assertTrue(threads.awaitTermination(MINUTE_MS, TimeUnit.MILLISECONDS), "the limit is over");
+    waiting.end();
   }
 }
