@@ -7,7 +7,7 @@ each record what becomes of it.
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
 
 from replication.model import Chain, TopicPartition, Transform
+from replication.spark.parsed_once import parsed_once
 
 HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
 """The type of ``headers``, as an object: a name would be read by the parser of SQL."""
@@ -105,11 +106,26 @@ def _applied(records: DataFrame, step: Transform, is_of: Column) -> DataFrame:
         unknown = _raised(step, "filter is") if step.unknown == "fail" else _unknown(step)
         passes = F.coalesce(F.expr(step.filter), unknown)
         records = records.where(F.when(is_of, passes).otherwise(F.lit(True)))
+    step, parsed = _parsing_once(step)
+    records = records.withColumns(
+        {name: F.when(is_of, F.expr(call)) for name, call in parsed.items()}
+    )
     wanted = {part: _guarded(step, part, to) for part, to in _wanted(step).items()}
     if step.headers_remove or step.headers_add:
         wanted["headers"] = _edited(step, wanted.get("headers", F.col("headers")), _added(step))
     changed = {part: F.when(is_of, to).otherwise(F.col(part)) for part, to in wanted.items()}
-    return records.withColumns(changed) if changed else records
+    return records.withColumns(changed).drop(*parsed) if changed else records
+
+
+def _parsing_once(step: Transform) -> tuple[Transform, dict[str, str]]:
+    """Returns *step* with columns in the place of JSON that it would parse again, and these."""
+    names = [name for name, _ in step.headers_add]
+    added = [text for _, text in step.headers_add]
+    (key, value, headers, *added), parsed = parsed_once(
+        [step.key, step.value, step.headers, *added]
+    )
+    pairs = tuple(zip(names, added, strict=True))
+    return replace(step, key=key, value=value, headers=headers, headers_add=pairs), parsed
 
 
 def _tried(records: DataFrame, step: Transform, is_of: Column) -> DataFrame:

@@ -19,7 +19,7 @@ from replication.spark.copies import (
     printed_originals,
 )
 from replication.spark.projection import SOURCE_SCHEMA, to_target
-from replication.spark.transforms import DROPPED, FAILURE, failed_records, tried
+from replication.spark.transforms import DROPPED, FAILURE, failed_records, transformed, tried
 
 pytestmark = pytest.mark.spark
 
@@ -184,3 +184,23 @@ def test_who_compares_sees_what_the_query_writes(spark: SparkSession, chain: Cha
         assert compared[offset].size == copy.size
     dropped = {row.offset for row in tried(records, with_mark.chains).collect() if row[DROPPED]}
     assert dropped == set(range(12)) - written.keys()
+
+
+def test_json_that_several_expressions_ask_is_parsed_once(spark: SparkSession) -> None:
+    order = "from_json(cast(value as string), 'region string, email string')"
+    step = Transform(
+        name="ask",
+        topics=("orders",),
+        value=f"cast(concat({order}.region, '/', {order}.email) as binary)",
+        headers_add=(("region", f"cast({order}.region as binary)"),),
+    )
+    other = Transform(name="other", topics=("clicks",), value=f"cast({order}.email as binary)")
+    chains = {"orders": (step,), "clicks": (other,)}
+
+    changed = transformed(frame(spark, [(b"k", EU, None), (None, US, None)]), chains)
+
+    plan = changed._jdf.queryExecution().executedPlan().toString()  # noqa: SLF001 - Java's own
+    assert plan.count("from_json(") == 2, plan  # once for each topic
+    assert values(changed) == [(0, b"eu/a@b.c"), (1, b"us/a@b.c")]
+    assert [bytes(row.headers[0].value) for row in changed.collect()] == [b"eu", b"us"]
+    assert changed.columns == frame(spark, []).columns
