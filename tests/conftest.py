@@ -19,6 +19,7 @@ from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
 from tests.support.said import SaidLines, said_lines
 from tests.support.scheduling import FilesInTurn, sort_slowest_first
+from tests.support.schema_registry import Registries, fake_registry
 from tests.support.secured import Authorities, Secured, authorities, secured_broker
 from tests.support.waiting import wait_until
 
@@ -193,6 +194,13 @@ def said() -> Iterator[SaidLines]:
     """What the product's log says during the test: ``said.of("restarting")``."""
     with said_lines() as lines:
         yield lines
+
+
+@pytest.fixture
+def registries() -> Iterator[Registries]:
+    """Schema registries of clusters A and B; that of B asks for a user."""
+    with fake_registry() as a, fake_registry("mirror:secret") as b:
+        yield a, b
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ said and what to do, and never a password.
 
 import json
 import ssl
+import time
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
-from typing import Any, Final
+from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, urlsplit
 
+from replication.config.clients.secrets import MASK
 from replication.config.schema_settings import OWN, TRUSTED, URL, USER, RegistryConfig
 from replication.errors import ClusterError, first_line, printable
 from replication.schemas.values import AVRO, Reference, Schema, Version
@@ -19,13 +21,28 @@ from replication.schemas.values import AVRO, Reference, Schema, Version
 TIMEOUT_SECONDS: Final = 10.0
 """Of connecting, and of each wait for bytes."""
 
+LONGEST_WAITS: Final = 6
+"""For a whole answer, of which parts come."""
+
+LONGEST_ANSWER: Final = 256 << 20
 LONGEST_TEXT: Final = 2_000
 TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
+_OK: Final = 200
+_REDIRECTS: Final = 300
+INVALID_REQUEST: Final = 400
 NOT_FOUND: Final = 404
 INCOMPATIBLE: Final = 409
 INVALID: Final = 422
 SERVER_ERROR: Final = 500
+
+_PART: Final = 1 << 16
+_LEVEL: Final = "compatibilityLevel"
+_GARBAGE: Final = "an answer that no registry gives"
+_NO_IMPORT: Final = "this registry does not let versions keep their ids"
+
+Json: TypeAlias = Any
+Read = TypeVar("Read")
 
 _STEPS: Final[Mapping[int, str]] = {
     401: "correct {alias}." + USER,
@@ -87,69 +104,83 @@ class Registry:
 
     def subjects(self) -> list[str]:
         """Returns the names of all subjects."""
-        return [self._own(name) for name in self._ask("GET", "/subjects", "list its subjects")]
+        return self._ask("GET", "/subjects", "list its subjects", self._names)
 
     def versions(self, subject: str) -> list[int]:
         """Returns the numbers of a subject's versions; none if there is no such subject."""
         path = f"/subjects/{_quoted(subject)}/versions"
-        found = self._ask("GET", path, f"list the versions of {subject}", absent=[])
-        return [int(number) for number in found]
+        what = f"list the versions of {subject}"
+        return self._ask("GET", path, what, lambda found: [int(one) for one in found], absent=[])
 
     def version(self, subject: str, number: int) -> Version:
         """Returns one version of a subject, which exists; it may be a deleted one."""
         path = f"/subjects/{_quoted(subject)}/versions/{number}?deleted=true"
-        found = self._ask("GET", path, f"read {subject} version {number}")
-        return Version(subject, int(found["version"]), int(found["id"]), self._schema(found))
+
+        def read(found: Json) -> Version:
+            return Version(subject, int(found["version"]), int(found["id"]), self._schema(found))
+
+        return self._ask("GET", path, f"read {subject} version {number}", read)
 
     def schema(self, number: int) -> Schema | None:
         """Returns the schema that has an id; None if none has."""
         path = f"/schemas/ids/{number}"
-        found = self._ask("GET", path, f"read the schema with id {number}", absent=None)
-        return None if found is None else self._schema(found)
+        what = f"read the schema with id {number}"
+        return self._ask("GET", path, what, self._schema, absent=None)
 
     def uses(self, number: int) -> list[tuple[str, int]]:
         """Returns the subjects and versions whose schema has an id."""
         path = f"/schemas/ids/{number}/versions"
-        found = self._ask("GET", path, f"list what has the schema id {number}", absent=[])
-        return [(self._own(each["subject"]), int(each["version"])) for each in found]
+
+        def read(found: Json) -> list[tuple[str, int]]:
+            return [(self._own(each["subject"]), int(each["version"])) for each in found]
+
+        return self._ask("GET", path, f"list what has the schema id {number}", read, absent=[])
 
     def lookup(self, subject: str, schema: Schema) -> Version | None:
         """Returns a subject's version with that schema; None if there is none."""
         path = f"/subjects/{_quoted(subject)}"
         what = f"look for a schema in {subject}"
-        found = self._ask("POST", path, what, body=_body(schema), absent=None)
-        if found is None:
-            return None
-        return Version(subject, int(found["version"]), int(found["id"]), schema)
+
+        def read(found: Json) -> Version:
+            return Version(subject, int(found["version"]), int(found["id"]), schema)
+
+        return self._ask("POST", path, what, read, body=_body(schema), absent=None)
 
     def register(self, subject: str, schema: Schema) -> int:
         """Registers a schema under a subject, unless it is there; returns its id."""
         path = f"/subjects/{_quoted(subject)}/versions"
-        found = self._ask("POST", path, f"register a schema as {subject}", body=_body(schema))
-        return int(found["id"])
+        what = f"register a schema as {subject}"
+        return self._ask("POST", path, what, lambda found: int(found["id"]), body=_body(schema))
 
     def put(self, version: Version) -> None:
-        """Registers a version under its own number and id; the subject is in mode IMPORT."""
+        """Registers a version under its own number and id; the subject is in mode IMPORT.
+
+        Some registries know no such mode, and give an id of their own without a word.
+        """
         path = f"/subjects/{_quoted(version.subject)}/versions"
         body = {**_body(version.schema), "id": version.id, "version": version.number}
-        self._ask("POST", path, f"register {version}", body=body)
+        what = f"register {version}"
+        given = self._ask("POST", path, what, lambda found: int(found["id"]), body=body)
+        if given != version.id:
+            raise self._error(self._first, what, _OK, f"it has given the id {given}; {_NO_IMPORT}")
 
     def compatibility(self, subject: str) -> str | None:
         """Returns a subject's own compatibility level; None if it has none of its own."""
         path = f"/config/{_quoted(subject)}"
-        found = self._ask("GET", path, f"read the compatibility of {subject}", absent=None)
-        return None if found is None else str(found["compatibilityLevel"])
+        what = f"read the compatibility of {subject}"
+        return self._ask("GET", path, what, lambda found: str(found[_LEVEL]), absent=None)
 
     def set_compatibility(self, subject: str, level: str) -> None:
         """Sets a subject's compatibility level."""
         path = f"/config/{_quoted(subject)}"
-        body = {"compatibility": level}
-        self._ask("PUT", path, f"set the compatibility of {subject} to {level}", body=body)
+        what = f"set the compatibility of {subject} to {level}"
+        self._ask("PUT", path, what, bool, body={"compatibility": level})
 
     def mode(self, subject: str) -> str:
         """Returns the mode in force for a subject, its own or that of the registry."""
         path = f"/mode/{_quoted(subject)}?defaultToGlobal=true"
-        return str(self._ask("GET", path, f"read the mode of {subject}")["mode"])
+        what = f"read the mode of {subject}"
+        return self._ask("GET", path, what, lambda found: str(found["mode"]), empty=_NO_IMPORT)
 
     def begin_import(self, subject: str) -> None:
         """Puts a subject into mode IMPORT, in which versions keep their ids.
@@ -157,7 +188,8 @@ class Registry:
         By force, since it may have versions already. The caller has compared these.
         """
         path = f"/mode/{_quoted(subject)}?force=true"
-        self._ask("PUT", path, f"set the mode of {subject} to IMPORT", body={"mode": "IMPORT"})
+        what = f"set the mode of {subject} to IMPORT"
+        self._ask("PUT", path, what, bool, body={"mode": "IMPORT"}, empty=_NO_IMPORT)
 
     def close(self) -> None:
         """Closes the connection; the next call opens one."""
@@ -165,49 +197,61 @@ class Registry:
             self._connection[1].close()
             self._connection = None
 
+    def _names(self, found: Json) -> list[str]:
+        if not isinstance(found, list):
+            raise TypeError(found)
+        return [self._own(name) for name in found]
+
     def _own(self, subject: str) -> str:
         """Returns the name of a subject within the context of the address, ``:.A:name`` there."""
         return subject.split(":", 2)[2] if subject.startswith(":.") else subject
 
-    def _schema(self, found: Mapping[str, Any]) -> Schema:
+    def _schema(self, found: Json) -> Schema:
         references = tuple(
             Reference(each["name"], self._own(each["subject"]), int(each["version"]))
             for each in found.get("references") or ()
         )
         contract = {key: found[key] for key in ("metadata", "ruleSet") if found.get(key)}
         text = json.dumps(contract, sort_keys=True) if contract else ""
-        return Schema(found["schema"], found.get("schemaType") or AVRO, references, text)
+        return Schema(str(found["schema"]), found.get("schemaType") or AVRO, references, text)
 
     def _ask(
         self,
         method: str,
         path: str,
         what: str,
-        *,
-        body: object = None,
-        absent: object = ...,
-    ) -> Any:  # noqa: ANN401 - JSON
+        read: Callable[[Json], Read],
+        **more: Any,  # noqa: ANN401 - JSON
+    ) -> Read:
         """Returns the answer to a request, from the first address that has one.
 
         Args:
             method: Of HTTP.
             path: Behind the address.
             what: It does, for an error.
-            body: Sent as JSON.
-            absent: The answer if there is no such thing; an error if not given.
+            read: Takes the answer, parsed.
+            more: ``body``, sent as JSON; ``absent``, the answer if there is no such thing;
+                ``empty``, what an answer without content says.
         """
+        data = json.dumps(more["body"]).encode() if "body" in more else None
         failure: RegistryError | None = None
         count = len(self._config.urls)
         for number in [(self._first + step) % count for step in range(count)]:
             try:
-                status, content = self._send(number, method, path, body)
+                status, content = self._send(number, method, path, data)
             except (OSError, HTTPException) as error:
                 failure = self._error(number, what, 0, first_line(error))
                 continue
             self._first = number
-            if status < 300:  # noqa: PLR2004 - HTTP's own
-                return self._parsed(number, what, status, content)
-            if status == NOT_FOUND and absent is not ... and _is_of_registry(content):
+            if status < _REDIRECTS:
+                if not content and "empty" in more:
+                    raise self._error(number, what, status, more["empty"])
+                try:
+                    return read(json.loads(content))
+                except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                    raise self._error(number, what, status, _GARBAGE) from None
+            if status == NOT_FOUND and "absent" in more and _is_of_registry(content):
+                absent: Read = more["absent"]
                 return absent
             failure = self._error(number, what, status, _reason(content))
             if status < SERVER_ERROR:
@@ -215,21 +259,21 @@ class Registry:
         assert failure is not None  # noqa: S101 - there is an address
         raise failure
 
-    def _send(self, number: int, method: str, path: str, body: object) -> tuple[int, bytes]:
+    def _send(self, number: int, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         """Sends a request; on a connection that the registry has closed meanwhile, once more."""
         is_kept = self._connection is not None and self._connection[0] == number
         try:
-            return self._sent(number, method, path, body)
+            return self._sent(number, method, path, data)
         except (ConnectionError, HTTPException):
             self.close()
             if not is_kept:
                 raise
-            return self._sent(number, method, path, body)
+            return self._sent(number, method, path, data)
         except OSError:
             self.close()
             raise
 
-    def _sent(self, number: int, method: str, path: str, body: object) -> tuple[int, bytes]:
+    def _sent(self, number: int, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
         url = urlsplit(self._config.urls[number])
         if self._connection is None or self._connection[0] != number:
             self.close()
@@ -239,10 +283,34 @@ class Registry:
             credentials = b64encode(self._config.user.encode()).decode()
             headers["Authorization"] = f"Basic {credentials}"
         connection = self._connection[1]
-        data = None if body is None else json.dumps(body).encode()
         connection.request(method, url.path + path, data, headers)
         answer: HTTPResponse = connection.getresponse()
-        return answer.status, answer.read()
+        if _REDIRECTS <= answer.status < INVALID_REQUEST:
+            self.close()
+            return answer.status, f"leads to {_bare(answer.headers.get('Location'))}".encode()
+        return answer.status, self._content(answer)
+
+    def _content(self, answer: HTTPResponse) -> bytes:
+        """Reads an answer, if that ends.
+
+        Raises:
+            TimeoutError: It is longer than any that a registry gives, or takes too long.
+        """
+        found, end = bytearray(), time.monotonic() + LONGEST_WAITS * self._timeout
+        while part := answer.read1(_PART):
+            found += part
+            if len(found) > LONGEST_ANSWER or time.monotonic() > end:
+                self.close()
+                raise TimeoutError("an answer without an end")
+        return bytes(found) + answer.read()  # nothing more: the connection is free now
+
+    def _masked(self, text: str) -> str:
+        """Returns *text* without our user and password, which some proxies give back."""
+        user = self._config.user
+        if user:
+            for secret in (b64encode(user.encode()).decode(), user, user.partition(":")[2]):
+                text = text.replace(secret, MASK) if secret else text
+        return text
 
     def _connect(self, scheme: str, host: str, port: int | None) -> HTTPConnection:
         if scheme == "http":
@@ -252,22 +320,30 @@ class Registry:
             context.load_cert_chain(self._config.own, password=self._config.password or None)
         return HTTPSConnection(host, port, timeout=self._timeout, context=context)
 
-    def _parsed(self, number: int, what: str, status: int, content: bytes) -> Any:  # noqa: ANN401
-        try:
-            return json.loads(content)
-        except ValueError:
-            raise self._error(number, what, status, "an answer that is not JSON") from None
-
     def _error(self, number: int, what: str, status: int, reason: str) -> RegistryError:
         step = _STEPS.get(status, "see the registry's log")
+        if _NO_IMPORT in reason:
+            step = "write replication.schemas: translate"
+        elif status < INVALID_REQUEST:  # something else answers
+            step = "check that {alias}." + URL + " is the address of a registry itself"
         if not status:
             step = f"check that a registry listens there, and {self.alias}.{URL}"
             if "ssl" in reason.lower() or "certificate" in reason.lower():
                 step = f"correct {self.alias}.{TRUSTED} or {self.alias}.{OWN}"
+        reason = self._masked(reason)
         said = f"{status} {reason}" if status else f"no answer: {reason}"
         where = f"the schema registry of cluster {self.alias} at {self._config.urls[number]}"
         text = f"cannot {what} at {where}: {said}; {step.format(alias=self.alias)}"
         return RegistryError(text, status, reason)
+
+
+def _bare(location: str | None) -> str:
+    """Returns where an answer leads to, without what may be secret."""
+    try:
+        url = urlsplit(location or "")
+        return printable(f"{url.scheme}://{url.hostname}{url.path}") if url.hostname else "nowhere"
+    except ValueError:
+        return "nowhere"
 
 
 def _quoted(subject: str) -> str:

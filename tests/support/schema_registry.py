@@ -2,7 +2,7 @@
 
 From its source and from tests of two rewrites of it: ids and versions, IMPORT mode, references,
 compatibility (a schema whose text has ``"incompatible"`` is refused), contexts in the path. A
-context has schemas and ids of its own. No test has compared it with a real one.
+context has schemas and ids of its own. Compared by hand with Apicurio's, which has no modes.
 """
 
 import json
@@ -91,6 +91,9 @@ class FakeRegistry:
         url: Where it listens.
         user: Who may ask, as ``user:password``; everybody if empty.
         fault: A status that each request gets; none if 0.
+        has_modes: Whether it knows modes, and so ids that others give.
+        words: The registry's own with a fault.
+        garbage: What each request gets in the place of an answer; nothing if empty.
         held: While it is set, answers wait.
         asked: The method and path of each request.
     """
@@ -98,6 +101,9 @@ class FakeRegistry:
     url: str = ""
     user: str = ""
     fault: int = 0
+    has_modes: bool = True
+    words: str = "planted"
+    garbage: bytes = b""
     held: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)
     contexts: dict[str, Context] = field(default_factory=dict)
@@ -156,6 +162,14 @@ class FakeRegistry:
                 by_force = query.get("force") == ["true"]
                 return context.set_mode("".join(subject), body["mode"], by_force=by_force)
         return NOT_THERE
+
+
+def without_modes(registry: FakeRegistry, method: str, target: str, body: dict[str, Any]) -> Answer:
+    """The answer of a registry that knows no modes, and so no ids that others give."""
+    if target.startswith("/mode"):
+        return 204, None
+    own = {key: value for key, value in body.items() if key not in {"id", "version"}}
+    return registry.answer(method, target, own)
 
 
 def essence(body: dict[str, Any]) -> dict[str, Any]:
@@ -224,14 +238,17 @@ class Handler(BaseHTTPRequestHandler):
         if registry.user and self.headers.get("Authorization") != wanted:
             status, content = error(401, 401, "Unauthorized")
         elif registry.fault:
-            status, content = error(registry.fault, registry.fault * 100 + 1, "planted")
+            status, content = error(registry.fault, registry.fault * 100 + 1, registry.words)
         else:
             with registry.lock:
-                status, content = registry.answer(self.command, self.path, body)
-        data = json.dumps(content).encode()
+                answer = FakeRegistry.answer if registry.has_modes else without_modes
+                status, content = answer(registry, self.command, self.path, body)
+        status = 200 if registry.garbage else status
+        data = registry.garbage or (b"" if content is None else json.dumps(content).encode())
         self.send_response(status)
         self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
         self.send_header("Content-Length", str(len(data)))
+        self.send_header("Location", "http://me:secret@elsewhere/login?token=secret")
         self.end_headers()
         self.wfile.write(data)
 
@@ -239,6 +256,28 @@ class Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Says nothing."""
+
+
+Registries = tuple[FakeRegistry, FakeRegistry]
+"""Those of clusters A and B."""
+
+
+def own_keys(registry: FakeRegistry) -> dict[str, str]:
+    """The keys of a cluster with this registry."""
+    return {
+        "schema.registry.url": registry.url,
+        "schema.registry.basic.auth.user.info": registry.user,
+    }
+
+
+def keys(a: FakeRegistry, b: FakeRegistry, mode: str, topics: str) -> dict[str, str]:
+    """The keys of a mirror from A to B with these registries."""
+    return {
+        **{f"A.{key}": value for key, value in own_keys(a).items()},
+        **{f"B.{key}": value for key, value in own_keys(b).items()},
+        "replication.schemas": mode,
+        "replication.schemas.topics": topics,
+    }
 
 
 @contextmanager

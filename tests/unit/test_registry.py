@@ -2,8 +2,10 @@
 
 import json
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import threading
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, suppress
 
 import pytest
 
@@ -81,6 +83,17 @@ def test_a_version_keeps_its_number_and_id_in_import_mode(asked: Registry) -> No
         asked.put(Version("address", 5, 77, SCHEMA))
 
 
+def test_a_registry_without_modes_is_no_place_for_ids_of_another(
+    fake: FakeRegistry, asked: Registry
+) -> None:
+    fake.has_modes = False  # as Apicurio's: no content of a mode, and ids are its own
+    for ask in (asked.mode, asked.begin_import):
+        with pytest.raises(RegistryError, match=r"write replication\.schemas: translate"):
+            ask("orders-value")
+    with pytest.raises(RegistryError, match=r"it has given the id 1; .* translate"):
+        asked.put(Version("orders-value", 4, 77, SCHEMA))
+
+
 def test_a_level_is_of_its_subject(asked: Registry) -> None:
     assert asked.compatibility("orders-value") is None
     asked.set_compatibility("orders-value", "FULL")
@@ -121,6 +134,7 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again(
         (404, "check that B.schema.registry.url is the address of a registry", False),
         (409, "change the compatibility level", True),
         (422, "see what the registry says", True),
+        (302, "check that B.schema.registry.url is the address of a registry itself", False),
         (500, "see the registry's log", False),
         (503, "see the registry's log", False),
     ],
@@ -133,7 +147,8 @@ def test_an_error_says_what_was_tried_where_and_what_to_do(
         asked.register("orders-value", SCHEMA)
     text = str(raised.value)
     where = f"the schema registry of cluster B at {fake.url}"
-    start = f"cannot register a schema as orders-value at {where}: {status} planted; "
+    said = "leads to http://elsewhere/login" if status == 302 else "planted"
+    start = f"cannot register a schema as orders-value at {where}: {status} {said}; "
     assert text.startswith(start + step)
     assert raised.value.is_final == is_final
 
@@ -154,6 +169,66 @@ def test_a_password_is_shown_by_nothing(fake: FakeRegistry, reach: Reach) -> Non
     with pytest.raises(RegistryError, match="401 Unauthorized") as raised:
         unknown.subjects()
     assert "hush" not in str(raised.value) + repr(vars(unknown))
+
+
+ASKED: Mapping[str, Callable[[Registry], object]] = {
+    "subjects": lambda registry: registry.subjects(),
+    "versions": lambda registry: registry.versions("orders-value"),
+    "version": lambda registry: registry.version("orders-value", 1),
+    "schema": lambda registry: registry.schema(1),
+    "uses": lambda registry: registry.uses(1),
+    "lookup": lambda registry: registry.lookup("orders-value", SCHEMA),
+    "register": lambda registry: registry.register("orders-value", SCHEMA),
+    "compatibility": lambda registry: registry.compatibility("orders-value"),
+    "mode": lambda registry: registry.mode("orders-value"),
+}
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"<html>", b"\xff", b'{"a": 1}', b"[[1]]", b"7", b"[" * 99_999]
+)
+@pytest.mark.parametrize("what", ASKED)
+def test_what_no_registry_answers_is_an_error_like_any_other(
+    fake: FakeRegistry, asked: Registry, what: str, garbage: bytes
+) -> None:
+    fake.garbage = garbage
+    with pytest.raises(RegistryError, match="an answer that no registry gives; check that B"):
+        ASKED[what](asked)
+    fake.garbage = b""
+    assert asked.schema(999) is None
+
+
+def test_an_answer_that_does_not_end_is_left(reach: Reach) -> None:
+    over = threading.Event()
+
+    def drip(server: socket.socket) -> None:
+        connection, _ = server.accept()
+        with connection, suppress(OSError):
+            connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n[")
+            while not over.wait(0.02):
+                connection.sendall(b" ")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        thread = threading.Thread(target=drip, args=[server], daemon=True)
+        thread.start()
+        try:
+            with pytest.raises(RegistryError, match="no answer: an answer without an end"):
+                reach(f"http://127.0.0.1:{server.getsockname()[1]}", timeout=0.5).subjects()
+        finally:
+            over.set()
+            thread.join()
+
+
+def test_what_is_secret_is_masked_where_a_registry_gives_it_back(
+    fake: FakeRegistry, reach: Reach
+) -> None:
+    fake.fault = 500
+    fake.words = f"Basic {b64encode(b'me:hush').decode()} of me:hush (hush)"
+    with pytest.raises(RegistryError) as raised:
+        reach(fake.url, basic_auth_user_info="me:hush").subjects()
+    for text in (str(raised.value), raised.value.reason):
+        assert "hush" not in text
+        assert b64encode(b"me:hush").decode() not in text
 
 
 def test_a_registry_that_is_silent_is_left(fake: FakeRegistry, reach: Reach) -> None:

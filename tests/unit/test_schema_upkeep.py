@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import closing
 from dataclasses import dataclass
 
 import pytest
@@ -11,7 +11,7 @@ from replication.config.schema_settings import registry_of
 from replication.kafka.registry import Registry, RegistryError
 from replication.schemas.difference import RegistryDifference
 from replication.upkeep.schemas import PreservedSchemas, TranslatedSchemas, refusal
-from tests.support.schema_registry import FakeRegistry, fake_registry
+from tests.support.schema_registry import FakeRegistry, Registries, own_keys
 
 REMOTE = {"orders": "A.orders", "clicks": "A.clicks"}
 
@@ -33,16 +33,13 @@ class Both:
 
 
 @pytest.fixture
-def both() -> Iterator[Both]:
-    with ExitStack() as stack:
-        fakes = stack.enter_context(fake_registry()), stack.enter_context(fake_registry())
-        registries = [
-            Registry(alias, registry_of({"schema.registry.url": fake.url}))
-            for alias, fake in zip("AB", fakes, strict=True)
-        ]
-        for registry in registries:
-            stack.callback(registry.close)
-        yield Both(*fakes, *registries)
+def both(registries: Registries) -> Iterator[Both]:
+    source, target = (
+        Registry(alias, registry_of(own_keys(fake)))
+        for alias, fake in zip("AB", registries, strict=True)
+    )
+    with closing(source), closing(target):
+        yield Both(*registries, source, target)
 
 
 def referring(both: Both) -> int:
