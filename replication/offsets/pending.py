@@ -49,6 +49,18 @@ class Copied(NamedTuple):
     source_ms: int
 
 
+class LeftOut(NamedTuple):
+    """What executors report of a partition that a micro-batch leaves out before its end.
+
+    Args:
+        batch: Its number; Spark takes it for whole, and the next one goes back.
+        offset: Of the first source record that it has not read.
+    """
+
+    batch: int
+    offset: int
+
+
 class PendingRuns:
     """The positions of a generation's partitions, and the runs that are not yet in the offset map.
 
@@ -73,6 +85,7 @@ class PendingRuns:
             for tp, position in positions.items()
         }
         self._is_reported = spacing is not None
+        self._left_out: dict[tuple[int, TopicPartition], int] = {}
         self._lock = Lock()
 
     def positions(self) -> dict[TopicPartition, Position]:
@@ -97,6 +110,11 @@ class PendingRuns:
                 partition.acknowledge(f"{tp}", run)
             partition.mirror_syncs = report.mirror_syncs
 
+    def leave_out(self, tp: TopicPartition, left: LeftOut) -> None:
+        """Notes, before the batch is added, that it ends earlier in one partition than it says."""
+        with self._lock:
+            self._left_out[left.batch, tp] = left.offset
+
     def add_batch(
         self,
         batch_id: int,
@@ -116,6 +134,7 @@ class PendingRuns:
             ProgressGapError: The batch does not continue the map, or counts do not fit.
         """
         with self._lock:
+            start, end = self._as_read(batch_id, start, end)
             written = (tp for tp, count in counts.items() if count)
             added = {
                 tp: _batch_run(
@@ -149,6 +168,20 @@ class PendingRuns:
         """Moves an idle partition to *until*: no record lies before it."""
         with self._lock:
             self._partitions[tp].skip(until)
+
+    def _as_read(
+        self,
+        batch_id: int,
+        start: Mapping[TopicPartition, int],
+        end: Mapping[TopicPartition, int],
+    ) -> tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]]:
+        """Returns where a batch has begun and ended in truth: the next one begins there as well."""
+        left = self._left_out
+        self._left_out = {key: offset for key, offset in left.items() if key[0] >= batch_id}
+        return (
+            {tp: left.get((batch_id - 1, tp), offset) for tp, offset in start.items()},
+            {tp: left.get((batch_id, tp), offset) for tp, offset in end.items()},
+        )
 
     def _accept_batches(self) -> None:
         for tp, partition in self._partitions.items():

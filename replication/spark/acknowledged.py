@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, TopicPartition
-from replication.offsets.pending import Copied, RecordRejection, Report
+from replication.offsets.pending import Copied, LeftOut, RecordRejection, Report
 from replication.offsets.runs import OffsetRun
 from replication.spark.kafka_options import limits_text
 
@@ -119,12 +119,12 @@ class Acknowledged:
         """
         return bool(self._is_quiet(query, newest, self._name))
 
-    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | RecordRejection]]:
+    def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | RecordRejection | LeftOut]]:
         """Yields what was reported since the last call, oldest first.
 
         Yields:
-            A remote partition, and its new runs, their figures, or a record of it that the target
-            rejected.
+            A remote partition, and its new runs, their figures, a record of it that the target
+            rejected, or where a batch leaves it out.
         """
         for line in self._take(self._name).splitlines():
             kind, topic, partition, rest = line.split("\t", 3)
@@ -152,10 +152,16 @@ def _rejection(text: str) -> RecordRejection:
     return RecordRejection(int(offset), reason)
 
 
-_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | RecordRejection]]] = {
+def _left_out(text: str) -> LeftOut:
+    batch, offset, _ = text.split(",", 2)
+    return LeftOut(int(batch), int(offset))
+
+
+_PARSERS: Final[Mapping[str, Callable[[str], Report | Copied | RecordRejection | LeftOut]]] = {
     "runs": _report,
     "copied": _copied,
     "rejected": _rejection,
+    "left": _left_out,
 }
 
 

@@ -10,6 +10,7 @@ from replication.schemas.values import Part
 
 UNFRAMED: Final = "-"
 REFUSED: Final = "!"
+ALONE: Final = "alone"
 
 Answers = Mapping[int, int] | Mapping[int | None, None]
 """Ids by those of the source; None for one that a record will not get, or for one it lacks."""
@@ -23,22 +24,25 @@ class WantedSchema(NamedTuple):
         offset: Of its original.
         part: Where it carries the id.
         id: On the source; None if it has none, and must have one.
+        is_alone: Whether only its partition waits, and neither its task nor the batch.
     """
 
     remote: TopicPartition
     offset: int
     part: Part
     id: int | None
+    is_alone: bool = False
 
 
 def wanted_schemas(spark: SparkSession, flow: Flow) -> list[WantedSchema]:
     """Returns the records of *flow* that wait."""
     found = []
     for line in str(_driver(spark).of(str(flow))).splitlines():
-        topic, partition, offset, part, number = line.split("\t")
+        topic, partition, offset, part, number, how = line.split("\t")
         remote = TopicPartition(topic, int(partition))
         own = None if number == UNFRAMED else int(number)
-        found.append(WantedSchema(remote, int(offset), part, own))  # type: ignore[arg-type]
+        one = WantedSchema(remote, int(offset), part, own, how == ALONE)  # type: ignore[arg-type]
+        found.append(one)
     return found
 
 

@@ -25,6 +25,7 @@ final class DriverReportsCheck {
     checkAbandoned();
     checkLimits();
     checkPaused();
+    checkLeftOut();
     checkLost();
     checkUnheard();
     System.out.println("ok");
@@ -218,6 +219,26 @@ final class DriverReportsCheck {
     check(now.report(1, 1).toString().endsWith("\npaused\tA->B\tt\t2"), "the pause stays");
     Pauses.pause("A->B", "");
     check(!now.report(1, 2).toString().contains("paused"), "the pause is over");
+  }
+
+  /** What a batch leaves out waits on, until it is answered or its generation is over. */
+  private static void checkLeftOut() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    DriverReports.open(GENERATION);
+    String left = "A.orders\t3\t5,42,orders,value,7";
+    now.report(1, 0, "left\tanother\t" + GENERATION + '\t' + left);
+    check(WantedSchemas.of("A->B").isEmpty(), "left out without the token of the generation");
+    now.report(1, 1, "left\t" + DriverReports.tagOf(GENERATION) + '\t' + left);
+    check(DriverReports.take(GENERATION).equals("left\t" + left), "what is said of it");
+    now.report(1, 2);
+    check(WantedSchemas.of("A->B").equals("A.orders\t3\t42\tvalue\t7\talone"), "it waits on");
+    check(WantedSchemas.of("A->C").isEmpty(), "another flow's");
+    WantedSchemas.tell("A->B", "A.orders", "value", "7=9");
+    check(WantedSchemas.of("A->B").isEmpty(), "it is answered");
+    now.report(1, 3, "left\t" + DriverReports.tagOf(GENERATION) + '\t' + left.replace('7', '8'));
+    check(!WantedSchemas.of("A->B").isEmpty(), "another one waits");
+    DriverReports.close(GENERATION);
+    check(WantedSchemas.of("A->B").isEmpty(), "the generation is over");
   }
 
   /** A lost executor may write until its lease is over, whatever it has said. */

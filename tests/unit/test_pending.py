@@ -3,7 +3,7 @@
 import pytest
 
 from replication.model import Position, TopicPartition
-from replication.offsets.pending import PendingRuns
+from replication.offsets.pending import LeftOut, PendingRuns
 from replication.offsets.runs import OffsetRun, ProgressGapError
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -75,3 +75,19 @@ def test_a_batch_that_does_not_continue_the_map_is_rejected_whole(
 
     assert pending.take() == {}
     assert pending.positions() == pending_runs().positions()
+
+
+def test_a_partition_that_a_batch_leaves_out_stands_there_and_the_next_one_goes_back() -> None:
+    pending = pending_runs()
+    pending.leave_out(TP, LeftOut(4, 104))
+    pending.add_batch(4, {TP: 100, OTHER: 7}, {TP: 110, OTHER: 9}, {TP: 4, OTHER: 2})
+    assert pending.positions() == {TP: Position(104, 4), OTHER: Position(9, 72)}
+
+    pending.add_batch(5, {TP: 110, OTHER: 9}, {TP: 104, OTHER: 9}, {})
+    pending.leave_out(TP, LeftOut(6, 104))  # before anybody has told the executor
+    pending.add_batch(6, {TP: 104, OTHER: 9}, {TP: 110, OTHER: 10}, {OTHER: 1})
+    pending.add_batch(7, {TP: 110, OTHER: 10}, {TP: 104, OTHER: 10}, {})
+    pending.add_batch(8, {TP: 104, OTHER: 10}, {TP: 110, OTHER: 10}, {TP: 6})
+
+    assert pending.take() == {TP: [OffsetRun(100, 110, 0, 10)], OTHER: [OffsetRun(7, 10, 70, 3)]}
+    assert pending.positions() == {TP: Position(110, 10), OTHER: Position(10, 73)}

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
 from replication.offsets.map import Exact, NoAnswer, OffsetMap
-from replication.offsets.pending import PendingRuns, Report
+from replication.offsets.pending import LeftOut, PendingRuns, Report
 from replication.offsets.runs import OffsetRun, ProgressGapError, anchor, coarser
 
 TP = TopicPartition("orders", 0)
@@ -233,6 +233,40 @@ def test_in_any_order_of_reports_and_batches_the_map_is_safe_and_complete(
         assert not isinstance(answer, NoAnswer)
         assert answer.offset <= true
         assert true - answer.offset <= max(spacing, 0), "a border every so many records"
+
+
+@given(st.data())
+def test_wherever_batches_leave_a_partition_out_the_map_has_what_was_copied(
+    data: st.DataObject,
+) -> None:
+    pending = pending_runs(7)
+    runs: list[OffsetRun] = []
+    waiting: list[int] = []  # acknowledged, and not reported yet
+    at, batch, end = 100, 0, 100
+    for _ in range(data.draw(st.integers(1, 8))):
+        start, end = at, max(end, at) + data.draw(st.integers(0, 9))
+        left = data.draw(st.integers(at, end))
+        waiting += range(at, left)
+        at = left
+        if left < end:
+            pending.leave_out(TP, LeftOut(batch, left))
+        pending.add_batch(batch, {TP: start}, {TP: end}, {TP: left - start})
+        if left < end:
+            batch += 1
+            pending.add_batch(batch, {TP: end}, {TP: left}, {})
+        batch += 1
+        while waiting and bool(data.draw(st.booleans())):
+            one = waiting.pop(0)
+            pending.add_acknowledged(TP, Report([OffsetRun(one, one + 1, one - 100, 1)]))
+            runs += pending.take().get(TP, [])
+    for one in waiting:
+        pending.add_acknowledged(TP, Report([OffsetRun(one, one + 1, one - 100, 1)]))
+    runs += pending.take().get(TP, [])
+
+    assert pending.unconfirmed() == []
+    assert pending.positions() == {TP: Position(at, at - 100)}
+    assert sum(run.count for run in runs) == at - 100
+    assert all(run.is_dense for run in runs)
 
 
 def test_coarser_runs_keep_to_their_bound() -> None:

@@ -63,8 +63,8 @@ class Executors:
         self.waiting = []
 
 
-def wants(number: int | None = 7) -> list[WantedSchema]:
-    return [WantedSchema(TopicPartition("A.orders", 3), 42, "value", number)]
+def wants(number: int | None = 7, *, is_alone: bool = False) -> list[WantedSchema]:
+    return [WantedSchema(TopicPartition("A.orders", 3), 42, "value", number, is_alone)]
 
 
 @dataclass
@@ -174,17 +174,20 @@ def plan_of(*topics: str) -> TopicPlan:
 
 
 @pytest.mark.parametrize(
-    ("mode", "topics", "is_set_aside"),
+    ("mode", "topics", "is_alone", "is_set_aside"),
     [
-        ("realtime", ("orders", "clicks"), True),
-        ("microbatch", ("orders", "clicks"), True),
-        ("microbatch", ("orders",), False),
+        ("realtime", ("orders", "clicks"), False, True),
+        ("microbatch", ("orders", "clicks"), False, True),
+        ("microbatch", ("orders",), False, False),
+        ("realtime", ("orders", "clicks"), True, False),
+        ("microbatch", ("orders", "clicks"), True, False),
     ],
 )
 def test_a_topic_goes_where_others_wait_with_it(
-    tmp_path: Path, mode: Mode, topics: Sequence[str], *, is_set_aside: bool
+    tmp_path: Path, mode: Mode, topics: Sequence[str], *, is_alone: bool, is_set_aside: bool
 ) -> None:
     one = desk(tmp_path)
+    one.executors.waiting = wants(is_alone=is_alone)
     one.context.board.begin(1, mode, plan_of(*topics), {})
     one.registry.answer = DOWN
     one.desk.look()

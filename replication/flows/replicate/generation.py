@@ -124,7 +124,7 @@ class Generation:
         spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
         try:
             with spark_errors(config.flow):
-                setup = QuerySetup(name, reading, limits, brokers, distance)
+                setup = QuerySetup(name, reading, limits, brokers, distance, number)
                 writer = replication_query(spark, config, plan, starts, setup)
                 with reports.tagged(spark, limits, schema_topics(context, plan)):
                     checkpoint = checkpoint_location(spark, folder)
@@ -250,6 +250,7 @@ class QuerySetup:
         limits: For each remote topic the bytes of a batch that it takes.
         brokers: How many the source has.
         distance: How far away both clusters are from here.
+        generation: Its number.
     """
 
     name: str
@@ -257,6 +258,7 @@ class QuerySetup:
     limits: Mapping[str, int]
     brokers: int = 1
     distance: RoundTrips = NEAR
+    generation: int = 0
 
 
 def replication_query(
@@ -296,7 +298,8 @@ def _source(
     is_bounded = reading.mode != "realtime"
     if reading.source == "shared":
         options = sharing_options(consumer, starts, reading.tasks, setup.brokers, setup.distance)
-        source = spark.readStream.format(SHARED).options(**options, flow=str(config.flow))
+        whose = {"flow": str(config.flow), "generation": f"{config.flow}#{setup.generation}"}
+        source = spark.readStream.format(SHARED).options(**options, **whose)
     else:
         options = source_options(consumer, starts, is_bounded=is_bounded, tasks=reading.tasks)
         source = spark.readStream.format("kafka").options(**options)

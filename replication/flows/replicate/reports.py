@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from replication.flows.context import FlowContext
-from replication.offsets.pending import Copied, PendingRuns, RecordRejection
+from replication.offsets.pending import Copied, LeftOut, PendingRuns, RecordRejection
 from replication.offsets.runs import OffsetRun
 from replication.spark.acknowledged import (
     Acknowledged,
@@ -93,6 +93,8 @@ class Reports:
                         self.rejected[tp] = report
                     elif isinstance(report, Copied):
                         copied.append((tp, report))
+                    elif isinstance(report, LeftOut):
+                        pending.leave_out(tp, report)
                     else:
                         pending.add_acknowledged(tp, report)
             finally:

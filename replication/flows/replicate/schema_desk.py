@@ -2,7 +2,7 @@
 
 A record names the id that the source's registry gave; the desk registers that schema at the target,
 writes a row of ``schema_ids``, and only then tells the executors. Everything that waits for one
-place waits for one answer; other tasks go on.
+place waits for one answer; other partitions go on, or other tasks where Spark's own source reads.
 """
 
 import time
@@ -148,7 +148,7 @@ class SchemaDesk:
                 self._context.log.warning("schemas_failed", topic=topic, text=error)
                 return
             self._note_waiting(wanted, f"{where} waits for schema id {number}: {error}")
-            if not self._holds_others_up(topic):
+            if not self._holds_others_up(topic, records):
                 return
             reason = str(error)
         if reason is None:
@@ -167,8 +167,10 @@ class SchemaDesk:
                 self._flow, "schema-waits", text, reaction="retry", topic=wanted[0]
             )
 
-    def _holds_others_up(self, topic: str) -> bool:
+    def _holds_others_up(self, topic: str, records: Iterable[WantedSchema]) -> bool:
         """Returns whether others wait with *topic*: in its task, or for the end of its batch."""
+        if all(record.is_alone for record in records):
+            return False
         topics = self._context.board.look().copying.topics
         return self._context.config.mode == "drain" or bool(topics.keys() - {topic})
 

@@ -6,13 +6,12 @@ Registries may be slow: the loop, which looks at the lease, never waits for one.
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Final
 
-from py4j.protocol import Py4JError
-
-from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
 from replication.flows.metadata.schema_rounds import SchemaRounds
+from replication.flows.replicate.beside import beside, surviving
 from replication.flows.replicate.schema_desk import SchemaDesk, SparkExecutors
 from replication.kafka.registry import Registry
 from replication.state.schema_rows import read_schema_ids
@@ -54,43 +53,33 @@ def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
             rounds = SchemaRounds(context, *both)
             rounds.begin(stop)
             look, pause = rounds.look, rounds.interval_seconds
-        over = threading.Event()
-        thread = threading.Thread(
-            target=_repeat, args=(context, look, pause, over), name="schemas", daemon=True
-        )
-        thread.start()
-        try:
+        turn = partial(_look, context, look)
+        with beside(context, "schemas", turn, (pause, pause), JOIN_SECONDS):
             yield
-        finally:
-            over.set()
-            thread.join(JOIN_SECONDS)
+
+
+def _look(context: FlowContext, look: Callable[[], None], _over: threading.Event) -> None:
+    with surviving(context, "schemas_failed"):
+        look()
 
 
 def schema_topics(context: FlowContext, plan: TopicPlan) -> str:
-    """Returns the task property that names the topics of *plan* whose ids are replaced."""
+    """Returns the task property that names the topics of *plan* whose ids are replaced.
+
+    Each is named with its upstream topic, unless transforms change what is read of that.
+    """
     config = context.config
     if not config.translates:
         return ""
     topics = config.with_schema_ids(plan.topics)
     context.refused_schemas.copied.update({remote: topic for topic, remote in topics.items()})
-    return ",".join([config.schemas.unframed, *sorted(topics.values()), ""]) if topics else ""
+    named = [
+        f"{remote}:{'' if topic in plan.transforms else topic}" for topic, remote in topics.items()
+    ]
+    return ",".join([config.schemas.unframed, *sorted(named), ""]) if topics else ""
 
 
 def _registries(context: FlowContext) -> tuple[Registry, Registry]:
     config = context.config
     source = Registry(config.flow.source, config.schemas.source_registry)
     return source, Registry(config.flow.target, config.schemas.target_registry)
-
-
-def _repeat(
-    context: FlowContext, look: Callable[[], None], pause: float, over: threading.Event
-) -> None:
-    """Looks again and again; an error ends one look only."""
-    context.tables.use_background()
-    while not over.wait(pause):
-        try:
-            look()
-        except (ReplicationError, Py4JError) as error:  # noqa: PERF203 - a look each time
-            context.log.warning("schemas_failed", text=error)
-        except Exception:  # a defect must not end the thread: records would wait for ever
-            context.log.exception("schemas_failed", text="internal error, please report it")

@@ -93,6 +93,7 @@ public final class DriverReports implements DriverPlugin {
   /** Lets go of a generation; what is reported of it afterwards is dropped. */
   public static synchronized void close(String generation) {
     RUNS.remove(generation);
+    WantedSchemas.close(generation);
   }
 
   /**
@@ -379,6 +380,7 @@ public final class DriverReports implements DriverPlugin {
       FIGURES.computeIfAbsent(flow, unused -> new FlowFigures()).add(fields[3]);
       return;
     }
+    WantedSchemas.left(fields); // if it says so
     runs.lines.add(fields[0] + '\t' + fields[3]);
   }
 

@@ -29,8 +29,8 @@ import replication.source.SharedConsumers;
  * name records tasks} with the records in flight and the tasks running, then {@code held flow topic
  * partition} for what is in flight while the driver waits, {@code limited flow version limit;...}
  * as {@link Throttle} says what has passed, {@code throttled milliseconds client.id} for clients
- * that a quota holds back, {@code schema flow topic partition offset part id} for each record that
- * waits for an id of a schema, then {@code runs token generation topic partition
+ * that a quota holds back, {@code schema} and {@code left} as {@link SchemaIds#report} for records
+ * that wait for an id of a schema, then {@code runs token generation topic partition
  * srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic partition
  * bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition latency
  * transfer} as {@link Durations}, and {@code rejected token generation topic partition offset
@@ -170,6 +170,7 @@ public final class ExecutorReports implements ExecutorPlugin {
       for (int i = 1; i < orders.length; i++) {
         obey(orders[i]);
       }
+      SchemaIds.reported();
       if (!LOCAL.equals(context.executorID())) { // else the driver has said it in this process
         Pauses.follow(orders);
       }

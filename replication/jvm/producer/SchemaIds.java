@@ -2,18 +2,22 @@ package replication.producer;
 
 import java.nio.ByteBuffer;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Stream;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 
 /**
  * Puts the ids that the target's schema registry gave into the records of one topic of a flow.
  *
  * <p>A framed key or value begins with a zero and four bytes of an id, which are overwritten where
  * they are: Spark's sink makes an array of its own for each key and value. A record whose id is not
- * known waits, with its task, until the driver has answered a report that names it, or the task is
- * cancelled. Nothing of it is in flight meanwhile.
+ * known waits until the driver has answered a report that names it, or the task is cancelled. The
+ * shared source lets it wait before the task has it, so that only its partition waits ({@link
+ * SchemaGate}); else it waits here, with its task. Nothing of it is in flight meanwhile.
  */
 public final class SchemaIds {
   /** Begins a line of a report with an id that is waited for. */
@@ -22,7 +26,13 @@ public final class SchemaIds {
   /** Begins a line of an answer: {@code flow topic part from=to,...}. */
   public static final String ANSWER = "schemas";
 
-  /** Task property: {@code copy} or {@code fail}, then the topics: {@code copy,A.orders,*,}. */
+  /** Begins a line of a report with a partition that its batch leaves out. */
+  public static final String LEFT = "left";
+
+  /**
+   * Task property: {@code copy} or {@code fail}, then remote topics and those that they are copies
+   * of, or nothing in their place where records change on the way: {@code copy,A.orders:orders,}.
+   */
   static final String TOPICS = "replication.schemas";
 
   /** What a report names in the place of an id where a record has none. */
@@ -34,6 +44,8 @@ public final class SchemaIds {
   private static final String FAIL = "fail";
   private static final int FRAME = 1 + Integer.BYTES;
   private static final Map<String, SchemaIds> KNOWN = new ConcurrentHashMap<>(); // by flow, topic
+  private static final Set<Want> ASKED = new HashSet<>(); // those of the last report
+  private static final Set<Want> LEAVING = new HashSet<>(); // those of them that leave
 
   private final String place; // flow, topic
   private final Part key = new Part("key");
@@ -44,18 +56,59 @@ public final class SchemaIds {
   }
 
   /** A record that waits. What is refused to it may be given to the next one. */
-  private static final class Want {
+  public static final class Want {
+    private final Part part;
     private final String record; // partition, offset, part
-    private final String id;
-    private boolean isRefused;
+    private final String shown;
+    private final int id;
+    private final boolean isAlone;
+    private volatile boolean isRefused;
+    private volatile String leaving = ""; // a line of the report once it leaves its batch
+    private volatile boolean isAsked;
+    private volatile boolean isLeft;
 
-    private Want(String record, String id) {
-      this.record = record;
-      this.id = id;
+    private Want(Part part, int partition, long offset, Integer id, boolean isAlone) {
+      this.part = part;
+      record = String.join("\t", "" + partition, "" + offset, part.name);
+      shown = id == null ? UNFRAMED : Integer.toUnsignedString(id);
+      this.id = id == null ? 0 : id;
+      this.isAlone = isAlone;
+      part.wanted.add(this);
     }
 
-    private void refuse() {
-      isRefused = true;
+    /** Whether it goes without an id. */
+    public boolean isRefused() {
+      return isRefused;
+    }
+
+    /** Whether it waits no longer. */
+    public boolean isOver() {
+      return isRefused || (!shown.equals(UNFRAMED) && part.knows(id));
+    }
+
+    /** Whether the driver has had an answer to give, and had none. */
+    public boolean isInVain() {
+      return isAsked && !isOver();
+    }
+
+    /** Lets the driver know, by {@code line}, that its batch ends before it. */
+    public void leave(String line) {
+      leaving = line + ',' + part.name + ',' + shown + '\n';
+    }
+
+    /** Whether it has been left, or is to be. */
+    public boolean isLeaving() {
+      return !leaving.isEmpty();
+    }
+
+    /** Whether the driver knows that it was left. */
+    public boolean isLeft() {
+      return isLeft;
+    }
+
+    /** Forgets it. */
+    public void end() {
+      part.wanted.remove(this);
     }
   }
 
@@ -69,41 +122,54 @@ public final class SchemaIds {
       this.name = name;
     }
 
+    private boolean knows(int id) {
+      return Arrays.binarySearch(ids[0], id) >= 0;
+    }
+
+    private static boolean isFramed(byte[] bytes, int from) {
+      return bytes.length - from >= FRAME && bytes[from] == 0;
+    }
+
+    private static int id(byte[] bytes, int from) {
+      return ByteBuffer.wrap(bytes).getInt(from + 1);
+    }
+
+    private Want ask(byte[] bytes, int partition, long offset) {
+      if (bytes == null || !isFramed(bytes, 0) || knows(id(bytes, 0))) {
+        return null;
+      }
+      return new Want(this, partition, offset, id(bytes, 0), true);
+    }
+
     private void translate(byte[] bytes, int from, int partition, long offset, boolean mustHave)
         throws InterruptedException {
-      if (bytes.length - from < FRAME || bytes[from] != 0) {
+      if (!isFramed(bytes, from)) {
         if (mustHave) {
-          await(partition, offset, UNFRAMED, 0);
+          await(new Want(this, partition, offset, null, false));
         }
         return;
       }
-      ByteBuffer frame = ByteBuffer.wrap(bytes, from + 1, Integer.BYTES);
-      int id = frame.getInt(from + 1);
+      int id = id(bytes, from);
       int[][] known = ids;
       int at = Arrays.binarySearch(known[0], id);
       if (at < 0) {
-        await(partition, offset, Integer.toUnsignedString(id), id);
+        await(new Want(this, partition, offset, id, false));
         known = ids;
         at = Arrays.binarySearch(known[0], id);
       }
-      frame.putInt(from + 1, known[1][at]);
+      ByteBuffer.wrap(bytes).putInt(from + 1, known[1][at]);
     }
 
-    private void await(int partition, long offset, String shown, int id)
-        throws InterruptedException {
-      Want want = new Want(String.join("\t", "" + partition, "" + offset, name), shown);
-      synchronized (this) {
-        wanted.add(want);
-        try {
-          while (shown.equals(UNFRAMED) || Arrays.binarySearch(ids[0], id) < 0) {
-            if (want.isRefused) {
-              throw new IllegalStateException("schema id " + shown + " is refused");
-            }
-            wait();
-          }
-        } finally {
-          wanted.remove(want);
+    private synchronized void await(Want want) throws InterruptedException {
+      try {
+        while (!want.isOver()) {
+          wait();
         }
+        if (want.isRefused) {
+          throw new IllegalStateException("schema id " + want.shown + " is refused");
+        }
+      } finally {
+        want.end();
       }
     }
 
@@ -115,7 +181,9 @@ public final class SchemaIds {
       for (String pair : pairs.split(",")) {
         String[] both = pair.split("=");
         if (both[1].equals(REFUSED)) {
-          wanted.stream().filter(want -> want.id.equals(both[0])).forEach(Want::refuse);
+          wanted.stream()
+              .filter(want -> want.shown.equals(both[0]))
+              .forEach(want -> want.isRefused = true);
           continue;
         }
         sum.put(Integer.parseUnsignedInt(both[0]), Integer.parseUnsignedInt(both[1]));
@@ -128,9 +196,10 @@ public final class SchemaIds {
 
   /** The ids of a topic of {@code flow}; null if its records carry none by the task's property. */
   static SchemaIds of(String topics, String flow, String topic) {
-    if (!topics.contains("," + topic + ",") && !topics.contains(",*,")) {
-      return null;
-    }
+    return topics.contains("," + topic + ":") ? of(flow, topic) : null;
+  }
+
+  static SchemaIds of(String flow, String topic) {
     return KNOWN.computeIfAbsent(flow + '\t' + topic, SchemaIds::new);
   }
 
@@ -142,26 +211,56 @@ public final class SchemaIds {
   /** Takes what the driver knows: {@code flow topic part from=to,...}. */
   public static void obey(String answer) {
     String[] words = answer.split("\t");
-    SchemaIds ids = KNOWN.computeIfAbsent(words[0] + '\t' + words[1], SchemaIds::new);
+    SchemaIds ids = of(words[0], words[1]);
     (words[2].equals(ids.key.name) ? ids.key : ids.value).add(words[3]);
   }
 
-  /** Whether a task waits, so that the next report should come soon. */
+  /** Whether a record waits, so that the next report should come soon. */
   public static boolean isAwaited() {
-    return KNOWN.values().stream()
-        .anyMatch(ids -> !ids.key.wanted.isEmpty() || !ids.value.wanted.isEmpty());
+    return KNOWN.values().stream().flatMap(SchemaIds::wants).anyMatch(want -> !want.isOver());
   }
 
-  /** Appends {@code schema flow topic partition offset part id} for each record that waits. */
+  private Stream<Want> wants() {
+    return Stream.concat(key.wanted.stream(), value.wanted.stream());
+  }
+
+  /**
+   * Appends {@code schema flow topic partition offset part id alone} for each record that waits,
+   * with {@code task} in the place of the last word where its task waits with it, and {@code left
+   * token generation topic partition batch,offset,upstream,part,id} for each that its batch leaves
+   * out.
+   */
   public static void report(StringBuilder lines) {
+    LEAVING.clear();
+    ASKED.clear();
     for (SchemaIds ids : KNOWN.values()) {
-      for (Part part : new Part[] {ids.key, ids.value}) {
-        for (Want want : part.wanted) {
-          String record = String.join("\t", WANTED, ids.place, want.record, want.id);
-          lines.append(record).append('\n');
-        }
-      }
+      ids.wants()
+          .forEach(
+              want -> {
+                if (!want.isOver()) {
+                  String how = want.isAlone ? "alone" : "task";
+                  String record = String.join("\t", ids.place, want.record, want.shown, how);
+                  lines.append(WANTED).append('\t').append(record).append('\n');
+                }
+                if (want.isLeaving() && !want.isLeft) {
+                  lines.append(want.leaving);
+                  LEAVING.add(want);
+                }
+                ASKED.add(want);
+              });
     }
+  }
+
+  /** Takes note that the driver has got the last report, and was obeyed. */
+  public static void reported() {
+    LEAVING.forEach(want -> want.isLeft = true);
+    ASKED.forEach(want -> want.isAsked = true);
+  }
+
+  /** Asks for an id that a record of the source lacks; null if it lacks none. */
+  Want ask(ConsumerRecord<byte[], byte[]> record) {
+    Want want = value.ask(record.value(), record.partition(), record.offset());
+    return want != null ? want : key.ask(record.key(), record.partition(), record.offset());
   }
 
   /**

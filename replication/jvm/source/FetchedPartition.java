@@ -22,6 +22,7 @@ final class FetchedPartition {
   private boolean isFinished;
   private List<ConsumerRecord<byte[], byte[]>> records = List.of();
   private int at;
+  private long letThrough = LOST;
 
   FetchedPartition(TopicPartition partition, long from) {
     this.partition = partition;
@@ -73,6 +74,17 @@ final class FetchedPartition {
     at++;
     next = record.offset() + 1;
     return record;
+  }
+
+  /** The next record of the batch, which is not taken; null if there is none, or it may pass. */
+  ConsumerRecord<byte[], byte[]> unchecked() {
+    ConsumerRecord<byte[], byte[]> record = records.get(at);
+    return record.offset() >= until || record.offset() == letThrough ? null : record;
+  }
+
+  /** Lets the next record pass, whatever it lacks. */
+  void letThrough() {
+    letThrough = records.get(at).offset();
   }
 
   /** Whether the batch ends before what comes after {@code position}, the client's. */

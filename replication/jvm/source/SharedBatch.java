@@ -51,6 +51,6 @@ final class SharedBatch implements Batch {
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SharedReader.Factory(settings, false);
+    return new SharedReader.Factory(settings, false, false);
   }
 }

@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
+import replication.producer.SchemaGate;
 import replication.producer.Throttle;
 
 /**
@@ -68,6 +69,11 @@ final class SharedConsumer {
     heldUp.follow(limits);
   }
 
+  /** Lets no record through whose schema is not known by these; any if it is null. */
+  void follow(SchemaGate schemas) {
+    heldUp.follow(schemas);
+  }
+
   /** Begins a batch. */
   void begin(List<TaskShare.Range> ranges) {
     ready.clear();
@@ -108,7 +114,7 @@ final class SharedConsumer {
       if (record != null || open.isEmpty()) {
         return record;
       }
-      if (poll(LOOK) || finishPassed() || !heldUp.isEmpty()) {
+      if (poll(LOOK) || finishPassed() || leaveOut() || !heldUp.isEmpty()) {
         waits = null;
         continue;
       }
@@ -238,6 +244,14 @@ final class SharedConsumer {
     }
     passed.forEach(this::finish);
     return !passed.isEmpty();
+  }
+
+  /** Ends the batch for what waits for a schema once nothing else is left of it. */
+  private boolean leaveOut() {
+    List<FetchedPartition> left = heldUp.leave(open); // each is paused
+    open.removeAll(left);
+    left.forEach(FetchedPartition::drop);
+    return !left.isEmpty();
   }
 
   private boolean isPassed(FetchedPartition partition) {

@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
+import replication.producer.SchemaGate;
 import replication.producer.Throttle;
 
 /** A task's half of {@link SharedSource}: the records of its share, as rows. */
@@ -28,15 +29,18 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
 
     private final ClientSettings settings;
     private final boolean isStream;
+    private final boolean mayHoldBack;
 
-    Factory(ClientSettings settings, boolean isStream) {
+    /** The last says whether what is not read now may be read by a later batch. */
+    Factory(ClientSettings settings, boolean isStream, boolean mayHoldBack) {
       this.settings = settings;
       this.isStream = isStream;
+      this.mayHoldBack = mayHoldBack;
     }
 
     @Override
     public PartitionReader<InternalRow> createReader(InputPartition share) {
-      return new SharedReader((TaskShare) share, settings, isStream);
+      return new SharedReader((TaskShare) share, settings, isStream, mayHoldBack);
     }
   }
 
@@ -48,12 +52,13 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
   private boolean isSound = true;
   private boolean isClosed;
 
-  SharedReader(TaskShare share, ClientSettings settings, boolean isStream) {
+  SharedReader(TaskShare share, ClientSettings settings, boolean isStream, boolean mayHoldBack) {
     this.share = share;
     this.isStream = isStream;
     consumer = SharedConsumers.take(share, settings);
     TaskContext task = TaskContext.get();
     consumer.follow(Throttle.of(task));
+    consumer.follow(mayHoldBack ? SchemaGate.of(task) : null);
     if (task != null) { // Spark 4.1 does not close the readers of Real-Time tasks
       task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
     }

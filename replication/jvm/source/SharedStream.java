@@ -24,6 +24,7 @@ final class SharedStream
     implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode {
   private final String id = UUID.randomUUID().toString();
   private final SourceOffsets start;
+  private final String generation;
   private final int tasks;
   private final long limit;
   private final ClientSettings settings;
@@ -34,6 +35,7 @@ final class SharedStream
 
   SharedStream(CaseInsensitiveStringMap options) {
     start = SourceOffsets.parse(options.get(SharedSource.STARTS));
+    generation = options.getOrDefault("generation", "");
     tasks = SharedSource.tasks(options, start.map().size());
     limit = options.getLong("maxOffsetsPerTrigger", Long.MAX_VALUE);
     settings = ClientSettings.of(options, tasks);
@@ -76,6 +78,8 @@ final class SharedStream
     Map<TopicPartition, Long> starts = ((SourceOffsets) from).map();
     Set<TopicPartition> read = new HashSet<>(starts.keySet());
     read.removeAll(PausedPartitions.of(settings.flow()));
+    Map<TopicPartition, Long> leftOut = LeftOut.standing(generation, starts);
+    read.removeAll(leftOut.keySet());
     if (latest == null || !isDrain) {
       Map<TopicPartition, Long> all = new HashMap<>(starts);
       Map<TopicPartition, Long> known = ends.ends(read);
@@ -86,14 +90,18 @@ final class SharedStream
       latest = SourceOffsets.of(all);
     }
     SourceOffsets end = most instanceof ReadMaxRows rows ? limited(starts, rows.maxRows()) : latest;
-    return read.size() == starts.size() ? end : standing(starts, end, read);
+    return read.size() == starts.size() ? end : standing(starts, end, read, leftOut);
   }
 
-  /** Ends of a batch in which only what is {@code read} moves. */
+  /** Ends of a batch in which only what is {@code read} moves; what was left out goes back. */
   private static SourceOffsets standing(
-      Map<TopicPartition, Long> starts, SourceOffsets end, Set<TopicPartition> read) {
+      Map<TopicPartition, Long> starts,
+      SourceOffsets end,
+      Set<TopicPartition> read,
+      Map<TopicPartition, Long> leftOut) {
     Map<TopicPartition, Long> ends = new HashMap<>(end.map());
     starts.forEach((tp, start) -> ends.put(tp, read.contains(tp) ? ends.get(tp) : start));
+    ends.putAll(leftOut);
     return SourceOffsets.of(ends);
   }
 
@@ -119,7 +127,11 @@ final class SharedStream
   /** The tasks of a micro-batch. */
   @Override
   public InputPartition[] planInputPartitions(Offset from, Offset until) {
-    return plan(((SourceOffsets) from).map(), ((SourceOffsets) until).map());
+    Map<TopicPartition, Long> starts = new HashMap<>(((SourceOffsets) from).map());
+    Map<TopicPartition, Long> ends = ((SourceOffsets) until).map();
+    starts.replaceAll(
+        (tp, start) -> LeftOut.goesBack(generation, tp, ends.get(tp)) ? ends.get(tp) : start);
+    return plan(starts, ends);
   }
 
   /** The tasks of a Real-Time batch, which ends by time. */
@@ -166,7 +178,7 @@ final class SharedStream
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new SharedReader.Factory(settings, true);
+    return new SharedReader.Factory(settings, true, !isDrain);
   }
 
   @Override

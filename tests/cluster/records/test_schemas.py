@@ -1,6 +1,6 @@
 """Records with schema ids: a consumer that asks the target's registry decodes every copy."""
 
-from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,34 +21,12 @@ from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import kill_tree
-from tests.support.schema_registry import FakeRegistry, fake_registry
+from tests.support.schema_registry import Registries, keys
 from tests.support.stored import stored
 from tests.support.topics import copied, fill, send, send_records
 from tests.support.waiting import Late
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
-
-
-@pytest.fixture
-def a() -> Iterator[FakeRegistry]:
-    with fake_registry() as registry:
-        yield registry
-
-
-@pytest.fixture
-def b() -> Iterator[FakeRegistry]:
-    with fake_registry("mirror:secret") as registry:
-        yield registry
-
-
-def settings(mode: str, topic: str, a: FakeRegistry, b: FakeRegistry) -> dict[str, str]:
-    return {
-        "A.schema.registry.url": a.url,
-        "B.schema.registry.url": b.url,
-        "B.schema.registry.basic.auth.user.info": "mirror:secret",
-        "replication.schemas": mode,
-        "replication.schemas.topics": topic,
-    }
 
 
 @pytest.mark.parametrize("mode", ["realtime", "microbatch"])
@@ -57,11 +35,10 @@ def test_translated_records_are_decoded_while_schemas_come_and_the_registry_goes
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    a: FakeRegistry,
-    b: FakeRegistry,
+    registries: Registries,
     mode: Mode,
 ) -> None:
-    source, target = clusters
+    (source, target), (a, b) = clusters, registries
     value, other = f"{topic_name}-value", f"{topic_name}-other"
     for number in range(3):  # so that ids differ
         b.register("elsewhere-value", schema(f"Elsewhere{number}"))
@@ -74,7 +51,7 @@ def test_translated_records_are_decoded_while_schemas_come_and_the_registry_goes
         source,
         target,
         f"{topic_name}.*",
-        settings("translate", topic_name, a, b),
+        keys(*registries, "translate", topic_name),
     )
     flow = RunningFlow(spark, tmp_path, config, mode)
     flow.until(lambda: copied(clusters, topic_name) >= 25)
@@ -111,15 +88,63 @@ def test_translated_records_are_decoded_while_schemas_come_and_the_registry_goes
     assert {row.subject for row in rows} == {f"A.{value}"}
 
 
+@pytest.mark.parametrize("mode", ["realtime", "microbatch"])
+def test_only_the_partition_of_a_new_schema_waits_for_its_registration(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    registries: Registries,
+    mode: Mode,
+) -> None:
+    (source, target), (a, b) = clusters, registries
+    value, other = f"{topic_name}-value", f"{topic_name}-other"
+    b.register("elsewhere-value", schema("Elsewhere"))  # so that ids differ
+    fill(source, other, 1, 10)
+    create_topic(source.bootstrap, topic_name, 2)
+    send_records(source, topic_name, records(a, value, "First", range(20)))
+    send_records(source, topic_name, records(a, value, "First", range(10), partition=1))
+    more = {**keys(a, b, "translate", topic_name), "replication.source": "shared"}
+    config = flow_config(source, target, f"{topic_name}.*", more)
+    flow = RunningFlow(spark, tmp_path, config, mode)
+    flow.until(lambda: copied(clusters, topic_name) >= 30 and copied(clusters, other) >= 10)
+
+    b.fault = 503
+    asked = len(b.asked)
+    send_records(source, topic_name, records(a, value, "Second", range(30)))
+    flow.until(lambda: len(b.asked) > asked)  # a record waits
+    for count in (10, 20, 30):  # several micro-batches
+        more_records = records(a, value, "First", range(count, count + 10), partition=1)
+        send_records(source, topic_name, more_records)
+        send(source, other, 1, 10)
+        flow.until(partial(has_copied, clusters, other, 10 + count))
+        flow.until(partial(has_copied, clusters, topic_name, 30 + count))
+        assert copied(clusters, topic_name) == 30 + count
+    b.fault = 0
+    flow.until(lambda: copied(clusters, topic_name) >= 90)
+    send_records(source, topic_name, records(a, value, "Third", range(5)))
+    flow.until(lambda: copied(clusters, topic_name) >= 95)
+    flow.stop()
+    RunningFlow(spark, tmp_path, config, "drain").join()
+
+    assert decoded(target, f"A.{topic_name}", b) == [
+        *said("First", range(20)),
+        *said("Second", range(30)),
+        *said("Third", range(5)),
+    ]
+    assert decoded(target, f"A.{topic_name}", b, 1) == said("First", range(40))
+    kinds = {kind for kind, _ in kinds_of_topics(flow.tables)}
+    assert kinds.isdisjoint({"set-aside", "realigned", "unconfirmed"}), kinds
+
+
 def test_what_carries_no_id_is_copied_as_it_is_or_sets_its_topic_aside(
     spark: SparkSession,
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    a: FakeRegistry,
-    b: FakeRegistry,
+    registries: Registries,
 ) -> None:
-    source, target = clusters
+    (source, target), (a, b) = clusters, registries
     a.register("filler", schema("Filler"))
     key = a.register(f"{topic_name}-key", '"string"')
     number = a.register(f"{topic_name}-value", schema("Order"))
@@ -136,7 +161,7 @@ def test_what_carries_no_id_is_copied_as_it_is_or_sets_its_topic_aside(
     kept = RunningFlow(
         spark,
         tmp_path,
-        flow_config(source, target, topic_name, settings("translate", topic_name, a, b)),
+        flow_config(source, target, topic_name, keys(*registries, "translate", topic_name)),
         "microbatch",
     )
     kept.until(lambda: copied(clusters, topic_name) >= len(values))
@@ -152,7 +177,7 @@ def test_what_carries_no_id_is_copied_as_it_is_or_sets_its_topic_aside(
     assert [each.key for each in log] == [own_key, own_key, None, *[own_key] * 3]
 
     strict = {
-        **settings("translate", f"{topic_name}.*", a, b),
+        **keys(*registries, "translate", f"{topic_name}.*"),
         "replication.schemas.unframed": "fail",
     }
     other = f"{topic_name}-other"
@@ -174,21 +199,20 @@ def test_preserved_schemas_are_there_before_their_records_and_new_ones_follow(
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
-    a: FakeRegistry,
-    b: FakeRegistry,
+    registries: Registries,
 ) -> None:
-    source, target = clusters
+    (source, target), (a, b) = clusters, registries
     value = f"{topic_name}-value"
     a.register("elsewhere-value", schema("Elsewhere"))
     create_topic(source.bootstrap, topic_name, 1)
     send_records(source, topic_name, records(a, value, "First", range(10)))
-    config = flow_config(source, target, topic_name, settings("preserve", topic_name, a, b))
+    config = flow_config(source, target, topic_name, keys(*registries, "preserve", topic_name))
     taken = b.register("other-value", schema("Other0")), b.register("other-value", schema("Other"))
     refused = RunningFlow(spark, tmp_path, config, "microbatch")
     with pytest.raises(GuardError, match=f"id {taken[1]} is another schema there"):
         refused.join()
     assert copied(clusters, topic_name) == 0
-    mirror = mirror_config(source, target, topic_name, settings("preserve", topic_name, a, b))
+    mirror = mirror_config(source, target, topic_name, keys(*registries, "preserve", topic_name))
     assert [one.kind for one in look_at_schemas(mirror, config).found.conflicts] == ["id"]
     b.contexts.clear()
     assert [one.number for one in look_at_schemas(mirror, config).found.missing] == [1]
@@ -219,16 +243,17 @@ def test_preserved_schemas_are_there_before_their_records_and_new_ones_follow(
 
 @pytest.mark.job
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("mode", ["auto", "microbatch"])
 def test_a_kill_while_an_id_is_unknown_loses_and_repeats_nothing(
-    clusters: Clusters, tmp_path: Path, topic_name: str, a: FakeRegistry, b: FakeRegistry
+    clusters: Clusters, tmp_path: Path, topic_name: str, registries: Registries, mode: str
 ) -> None:
-    source, target = clusters
+    (source, target), (a, b) = clusters, registries
     value, remote = f"{topic_name}-value", f"A.{topic_name}"
     for number in range(3):  # so that ids differ
         b.register("elsewhere-value", schema(f"Elsewhere{number}"))
     create_topic(source.bootstrap, topic_name, 1)
     send_records(source, topic_name, records(a, value, "First", range(2000)))
-    more = {**settings("translate", topic_name, a, b), "groups": [f"{topic_name}.*"]}
+    more = {**keys(*registries, "translate", topic_name), "replication.mode": mode}
     config = write_config(tmp_path, clusters, topic_name, more)
     mirror = start_mirror(config, tmp_path / "first.log")
     try:
@@ -254,6 +279,11 @@ def test_a_kill_while_an_id_is_unknown_loses_and_repeats_nothing(
         *said("Second", range(2000)),
     ]
     assert stored(tmp_path / "state", "events", "kind = 'realigned'") == []
+
+
+def has_copied(clusters: Clusters, topic: str, count: int) -> bool:
+    """Whether the remote topic holds *count* records."""
+    return copied(clusters, topic) >= count
 
 
 def await_copies(mirror: MirrorProcess, clusters: Clusters, topic: str, count: int) -> None:
