@@ -20,7 +20,16 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from replication.config.serve_settings import ServeConfig
 from replication.errors import ReplicationError
 from replication.log import Log
-from replication.serve import api, changes, pages, sample_page, samples, steer, steer_page
+from replication.serve import (
+    api,
+    changes,
+    pages,
+    registries,
+    sample_page,
+    samples,
+    steer,
+    steer_page,
+)
 from replication.serve.bounds import Bounds
 from replication.serve.history import History
 from replication.serve.paging import CursorError, PagingError
@@ -40,6 +49,7 @@ ROUTERS: Final = (
     changes.router,
     steer.router,
     samples.router,
+    registries.router,
     pages.router,
     steer_page.router,
     sample_page.router,

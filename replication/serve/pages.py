@@ -152,6 +152,7 @@ def flow(
         changes=steer.newest(asked, flow),
         orders=steer.ORDERS,
         partitions=known["labelled"].get("partitions", {}),
+        has_schemas=flow.schemas.mode != "none",
         as_of=known["as_of"],
         is_stale=known["stale"],
     )

@@ -12,6 +12,7 @@ from replication.figures.health import Code, Health, Severity
 from replication.figures.observation import FlowState, TopicState
 from replication.figures.registry import BY_NAME, FIGURES, Level, names_at
 from replication.groups.sync_answer import SyncCode
+from replication.schemas.difference import Contradiction
 
 Item = TypeVar("Item")
 State = FlowState | Literal["silent", "unknown"]
@@ -315,6 +316,43 @@ class ChangePageDocument(PageDocument[ChangeDocument]):
     """What was changed of a flow, the newest first."""
 
     problems: list[str] = Field(description="Why the history may be incomplete.")
+
+
+class MissingVersionDocument(Model):
+    """A version of a subject that the target's schema registry lacks."""
+
+    subject: str
+    version: int
+    id: int
+
+
+class SchemaConflictDocument(Model):
+    """Why a version cannot be registered on the target as it is on the source."""
+
+    kind: Contradiction
+    text: str
+
+
+class TranslatedIdDocument(Model):
+    """An id that records of a topic have at the target, in the place of one of the source."""
+
+    topic: str
+    part: str
+    source_id: int
+    target_id: int
+    subject: str
+
+
+class RegistriesDocument(Model):
+    """What the target's schema registry lacks, or which ids stand for which."""
+
+    flow: str
+    mode: str
+    topics: list[str] = Field(description="Whose records carry ids.")
+    missing: list[MissingVersionDocument]
+    levels: dict[str, str] = Field(description="Compatibility levels that the target lacks.")
+    conflicts: list[SchemaConflictDocument]
+    ids: list[TranslatedIdDocument]
 
 
 class TranslationDocument(Model):
