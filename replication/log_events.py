@@ -152,6 +152,8 @@ Event = Literal[
     "spark_lost",
     "spark_started",
     "stalled",
+    "standby_not_ready",
+    "standby_ready",
     "start_failed",
     "started_over",
     "state_engine",

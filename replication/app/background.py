@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -21,6 +21,8 @@ from replication.spark.late import LateSession, Session
 from replication.state.lease import Lease
 
 JOIN_SECONDS = 10.0
+RECORDS_SECONDS = 0.5
+"""Between two looks whether a standby has the records of a flow."""
 
 
 @contextmanager
@@ -42,6 +44,7 @@ def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event
     with _flow_query(
         context,
         "checkpoints",
+        job,
         stop,
         checkpoints.query,
         before_stop=checkpoints.end_batch,
@@ -102,7 +105,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
         if error is not None:
             raise error
     else:
-        with _flow_query(context, "metadata", stop, MetadataSync(context).query):
+        with _flow_query(context, "metadata", job, stop, MetadataSync(context).query):
             yield
 
 
@@ -154,6 +157,7 @@ def _belongs(
 def _flow_query(
     context: FlowContext,
     part: str,
+    job: Job,
     stop: threading.Event,
     query: Callable[[], DataStreamWriter],
     **around_stop: Callable[[], None],
@@ -162,6 +166,8 @@ def _flow_query(
     name = f"{context.config.flow.slug} {part}"
 
     def lease() -> AbstractContextManager[Lease | None]:
+        if not _await_records(context, job, stop):
+            return nullcontext()
         Identity(context).check()
         return context.hold(part, stop, standby=True)
 
@@ -176,6 +182,17 @@ def _flow_query(
     )
     with _running(thread, stop):
         yield
+
+
+def _await_records(context: FlowContext, job: Job, stop: threading.Event) -> bool:
+    """Waits until a standby has the records, which the other parts follow; false if it is to stop.
+
+    Else a standby would take such a part from a process that has just started, or lost it.
+    """
+    while context.standby and runs(job, "records") and "" not in context.held:
+        if stop.wait(RECORDS_SECONDS):
+            return False
+    return True
 
 
 @contextmanager

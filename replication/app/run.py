@@ -284,7 +284,7 @@ class _Application:
         self._chosen = launch.chosen
         self._job = launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
-        self._head_start = HeadStart(copied)
+        self._head_start = HeadStart(copied, is_standby=launch.standby)
         self._watches = Watches()
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> JobOutcome:

@@ -1,8 +1,8 @@
 """What the group of a lease says of the process that is known to have taken it: does it live?
 
 The table ``leases`` and the status topic keep the last word of a process that was killed. The
-coordinator of the group expels a member that was silent for `SESSION_SECONDS`: one that was killed,
-paused or cut off from the target.
+coordinator of the group expels a member that was silent for its session of a few seconds: one that
+was killed, paused or cut off from the target.
 """
 
 from collections import defaultdict

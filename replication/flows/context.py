@@ -146,7 +146,9 @@ class FlowContext:
         """Returns a claim to the lease of the flow's records or of another *part*."""
         name = LeaseName(self.config.flow, part)
         claim = self.claims.pop(name, None)
-        return claim or claim_lease(self.jvm, self.tables.root, self.config, name)
+        return claim or claim_lease(
+            self.jvm, self.tables.root, self.config, name, is_quick=self.standby
+        )
 
     @contextmanager
     def hold(
@@ -174,6 +176,7 @@ class FlowContext:
             if not part:
                 self.outages.own()
                 self.board.own()
+                self.head_start.begin()
             self.held[part] = lease
             try:
                 yield lease
@@ -203,8 +206,13 @@ class FlowContext:
             self.tally.epoch = lease.epoch
 
 
-def claim_lease(jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseName) -> Claim:
-    """Returns a claim to the lease *name* of the flow *config*; the group is joined from *jvm*."""
+def claim_lease(
+    jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseName, *, is_quick: bool
+) -> Claim:
+    """Returns a claim to the lease *name* of the flow *config*; the group is joined from *jvm*.
+
+    With *is_quick* an owner that falls silent is followed soon, and gives up soon.
+    """
     target = config.target
     return Claim(
         name,
@@ -212,4 +220,5 @@ def claim_lease(jvm: JVMView, state_dir: str, config: FlowConfig, name: LeaseNam
         join_from(jvm, target.consumer, name),
         producer="" if name.part else producer_client_id(target.producer, config.flow),
         target=target.consumer,
+        is_quick=is_quick,
     )

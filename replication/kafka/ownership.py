@@ -5,7 +5,7 @@ The group decides which process holds a lease. `replication/jvm/calls/Ownership.
 
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Final, Literal, cast
 
 from py4j.java_gateway import JVMView
@@ -15,16 +15,44 @@ from replication.kafka.jvm import java_map
 
 MemberState = Literal["joining", "waiting", "owner", "lost"]
 
-SESSION_SECONDS: Final = 10
-"""The coordinator expels a member that was silent for so long."""
 
-REBALANCE_SECONDS: Final = 12
-"""A rebalance waits for its members for so long: more than a session, so that a member that has
-died is expelled and not named the owner again."""
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """How long things may take in the group, in seconds. `state/handover` says what must hold.
 
-SILENCE_SECONDS: Final = 20
-"""An owner that got no answer for so long stops being one. Longer than a rebalance, which a member
-that has died may hold up: no heartbeat is answered meanwhile."""
+    Args:
+        session: The coordinator expels a member that was silent for so long.
+        rebalance: A rebalance waits for its members for so long: a session at least, so that a
+            member that has died is expelled and not named the owner again.
+        silence: An owner that got no answer for so long stops being one. Longer than a rebalance,
+            which a member that has died may hold up: no heartbeat is answered meanwhile.
+        alone: The same where the group has no other member. One that comes later waits longer.
+        heartbeat: From one heartbeat to the next.
+        turn: From one look of a member at what the group says to the next.
+    """
+
+    session: float
+    rebalance: float
+    silence: float
+    alone: float
+    heartbeat: float
+    turn: float
+
+    @property
+    def staleness(self) -> float:
+        """How old the last answer of a healthy owner may seem to it.
+
+        It counts from a turn before the heartbeat was sent, and the answer a turn or two later.
+        """
+        return 2 * self.heartbeat + 3 * self.turn
+
+
+STEADY: Final = LeaseTimes(session=10, rebalance=12, silence=20, alone=20, heartbeat=2, turn=1)
+"""Of a process that nobody stands by for: outages of the target of this length end nothing."""
+
+QUICK: Final = LeaseTimes(session=6, rebalance=7, silence=9, alone=20, heartbeat=1, turn=0.25)
+"""Of processes that are started with ``--standby``. No broker takes a shorter session by default
+(``group.min.session.timeout.ms``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +63,18 @@ class Member:
         instance: A name that a restart of the process keeps, so that it replaces its predecessor.
         description: What the other members are shown.
         producer: client.id of the producers in this JVM that only an owner may send with.
+        is_quick: Whether another process stands by, or may.
     """
 
     instance: str
     description: str
     producer: str = ""
+    is_quick: bool = False
+
+    @property
+    def times(self) -> LeaseTimes:
+        """How long the coordinator and this member wait for each other."""
+        return QUICK if self.is_quick else STEADY
 
 
 class Ownership(AbstractContextManager["Ownership"]):
@@ -55,16 +90,14 @@ class Ownership(AbstractContextManager["Ownership"]):
     def __init__(
         self, jvm: JVMView, properties: Mapping[str, str], group: str, member: Member
     ) -> None:
-        java = java_map(jvm, properties)
+        times = member.times
         self._java = jvm.replication.calls.Ownership(
-            java,
+            java_map(jvm, properties),
             group,
             member.instance,
             member.description,
             member.producer,
-            SESSION_SECONDS * 1000,
-            REBALANCE_SECONDS * 1000,
-            SILENCE_SECONDS * 1000,
+            *(round(1000 * seconds) for seconds in astuple(times)),
         )
 
     def __exit__(self, *_: object) -> None:
@@ -94,6 +127,11 @@ class Ownership(AbstractContextManager["Ownership"]):
     def owner(self) -> str:
         """The description of the present owner; empty while none is known."""
         return str(self._java.owner())
+
+    @property
+    def seen(self) -> str:
+        """The description of the owner before, if this member was in the group until its end."""
+        return str(self._java.seen())
 
     @property
     def reason(self) -> str:

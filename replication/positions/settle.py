@@ -40,6 +40,10 @@ GIVE_UP_SECONDS = 30
 """For executors that were lost and may still live; those that are reached take a second."""
 
 
+ABANDON_SECONDS = 2
+"""In which executors that are reached have given up what they have in flight."""
+
+
 InFlight = Literal["nothing", "reported", "unreported"]
 """What of a flow may still be on its way to the target: nothing, since no query has written since
 somebody waited; what its executors report; or something that no executor knows of as well."""
@@ -130,6 +134,16 @@ def give_up_in_flight(spark: SparkSession | None, flow: Flow) -> None:
     if writers:
         text = f"a remote topic is created although records for it may be in flight: {writers}"
         log.bind(flow).warning("records_in_flight", text=text)
+
+
+def abandon_in_flight(spark: SparkSession | None, flow: Flow) -> None:
+    """Lets executors give up what *flow*, which does not run, has in flight.
+
+    Another process may own the flow by now, and a target that answers again would get these records
+    behind that one's.
+    """
+    if spark is not None and is_reported(spark):
+        await_silence(spark, flow, ABANDON_SECONDS, gives_up=True)
 
 
 def _in_flight(

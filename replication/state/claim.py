@@ -90,6 +90,7 @@ class Claim(AbstractContextManager["Claim"]):
         producer: client.id of the producers that may send only while the lease is held.
         target: Client properties of the target, for what an operator is told of it.
         host: Of this process; a parameter because tests need two.
+        is_quick: Whether another process stands by, or may.
     """
 
     def __init__(
@@ -101,8 +102,10 @@ class Claim(AbstractContextManager["Claim"]):
         producer: str = "",
         target: Mapping[str, str] = NO_PROPERTIES,
         host: str = "",
+        is_quick: bool = False,
     ) -> None:
         self.name = name
+        self._is_quick = is_quick
         self.id = str(uuid.uuid4())
         self._target = target
         self.host = host or socket.gethostname()
@@ -184,8 +187,17 @@ class Claim(AbstractContextManager["Claim"]):
             return "owner"
         if self._ownership is None:
             text = f"{self.id} {self.process}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
-            self._ownership = self._join(Member(self.instance, text, self._producer))
+            self._ownership = self._join(self._member(text))
         return self._look_at_group(self._ownership)
+
+    def _member(self, text: str = "") -> Member:
+        """Returns this process as a member of the group, described by *text*."""
+        return Member(self.instance, text, self._producer, self._is_quick)
+
+    @property
+    def silence(self) -> float:
+        """After how many seconds without an answer the owner that this process is would stop."""
+        return self._member().times.silence
 
     def await_step(self, *, standby: bool) -> ClaimStep:
         """Looks as `look` does, for a process that waits only if it stands by.
@@ -208,9 +220,7 @@ class Claim(AbstractContextManager["Claim"]):
         state = ownership.state
         if state == "lost":
             raise self._failure(ownership.reason)
-        if state == "waiting":
-            self.seen = ownership.owner.partition(" ")[0]
-        elif state == "owner":
+        if state == "owner":
             self._note_named(ownership)
         return state
 
@@ -219,6 +229,7 @@ class Claim(AbstractContextManager["Claim"]):
         if not self.named_at:
             if ownership.generation > 1:  # else nobody was there before, and the broker was slow
                 self.joined_in = ownership.join_seconds
+            self.seen = ownership.seen.partition(" ")[0]
             self.named_at = time.monotonic()
 
     def _failure(self, reason: str) -> ClusterError:

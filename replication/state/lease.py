@@ -83,6 +83,7 @@ def record(tables: Tables, leases: Sequence[Lease], *, released: bool = False) -
             "released": released,
             "machine": lease.claim.machine,
             "executors": executors_here(),
+            "silence": lease.claim.silence,
         }
         for lease in leases
     ]
@@ -216,9 +217,9 @@ def executors_here() -> Executors:
 def handover_left(tables: Tables, newest: Mapping[str, Any] | None, claim: Claim) -> float:
     """Returns how many seconds the last owner, of the row *newest*, may still write."""
     last = LastOwner("", released=False) if tables.was_set_aside("leases") else None
-    if newest is not None:  # a table of an earlier version lacks the last two columns
-        machine, executors = newest.get("machine"), newest.get("executors")
-        last = LastOwner(newest["owner"], newest["released"], machine, executors)
+    if newest is not None:  # a table of an earlier version lacks the last columns
+        known = (newest.get(column) for column in ("machine", "executors", "silence"))
+        last = LastOwner(newest["owner"], newest["released"], *known)
     seconds = handover_seconds(
         last, machine=claim.machine, seen=claim.seen, joined_in=claim.joined_in
     )

@@ -49,7 +49,7 @@ SCHEMAS = {
     ),
     "leases": (
         "flow string, epoch bigint, owner string, host string, since timestamp, "
-        "renewed timestamp, released boolean, machine string, executors string"
+        "renewed timestamp, released boolean, machine string, executors string, silence double"
     ),
     "executions": (
         "flow string, topic string, started_at timestamp, ended_at timestamp, ending string, "
@@ -83,6 +83,7 @@ LATER: Final = frozenset(
         "partitions",
         "reaction",
         "remote_id",
+        "silence",
         "topic_id",
         "transform",
     }

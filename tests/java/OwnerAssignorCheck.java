@@ -26,6 +26,8 @@ final class OwnerAssignorCheck {
   public static void main(String[] arguments) throws InterruptedException {
     checkNamed();
     checkAssigned();
+    checkSilence();
+    checkSeen();
     System.out.println("ok");
   }
 
@@ -35,9 +37,9 @@ final class OwnerAssignorCheck {
       members.put("a" + i, new Subscription(List.of(), MALFORMED[i]));
     }
     members.put("m1", new Subscription(List.of(), bytes("-1\nnew")));
-    check(named(members).equals("m1\nnew"), "the only mirror, by its member id and its text");
+    check(named(members).equals("m1\nnew\n8"), "the only mirror, by its member id and its text");
     members.put("m2", new Subscription(List.of(), bytes("3\nold\nowner")));
-    check(named(members).equals("m2\nold\nowner"), "the mirror that was the owner");
+    check(named(members).equals("m2\nold\nowner\n9"), "the mirror that was the owner");
   }
 
   private static String named(Map<String, Subscription> members) {
@@ -48,9 +50,7 @@ final class OwnerAssignorCheck {
   }
 
   private static void checkAssigned() throws InterruptedException {
-    Ownership ownership =
-        new Ownership(
-            Map.of("bootstrap.servers", "127.0.0.1:1"), "g", "i", "me", "", 10_000, 10_000, 60_000);
+    Ownership ownership = ownership(60_000);
     OwnerAssignor assignor = new OwnerAssignor();
     assignor.configure(Map.of(Ownership.SELF, ownership));
     ConsumerGroupMetadata self = new ConsumerGroupMetadata("g", 1, "m", Optional.of("i"));
@@ -64,6 +64,48 @@ final class OwnerAssignorCheck {
     assignor.onAssignment(new Assignment(List.of(), bytes("other\nit")), self);
     check(ownership.state().equals("lost"), "another one is named");
     ownership.leave();
+  }
+
+  /** An owner of which nobody hears is one for long only if nobody could follow it. */
+  private static void checkSilence() throws InterruptedException {
+    ConsumerGroupMetadata self = new ConsumerGroupMetadata("g", 1, "m", Optional.of("i"));
+    Ownership ownership = ownership(1);
+    ownership.report();
+    ownership.assigned("instance i", "me", 1, self);
+    Thread.sleep(5);
+    check(ownership.state().equals("owner"), "it is alone");
+    ownership.report();
+    check(ownership.state().equals("lost"), "another member may come");
+    ownership.leave();
+    for (int members : new int[] {0, 2}) {
+      Ownership followed = ownership(1);
+      followed.report();
+      followed.assigned("instance i", "me", members, self);
+      Thread.sleep(5);
+      check(followed.state().equals("lost"), "others are there, or may be: " + members);
+      followed.leave();
+    }
+  }
+
+  /** A standby that was expelled meanwhile does not know what the owner has thought of it. */
+  private static void checkSeen() throws InterruptedException {
+    for (String id : new String[] {"m", "another"}) {
+      Ownership standby = ownership(60_000);
+      standby.report();
+      ConsumerGroupMetadata self = new ConsumerGroupMetadata("g", 1, "m", Optional.of("i"));
+      standby.assigned("other", "first", 2, self);
+      standby.report();
+      ConsumerGroupMetadata later = new ConsumerGroupMetadata("g", 2, id, Optional.of("i"));
+      standby.assigned("instance i", "me", 1, later);
+      check(standby.seen().equals(id.equals("m") ? "first" : ""), "seen as " + id);
+      standby.leave();
+    }
+  }
+
+  private static Ownership ownership(long silenceMs) {
+    Map<String, String> nobody = Map.of("bootstrap.servers", "127.0.0.1:1");
+    return new Ownership(
+        nobody, "g", "i", "me", "", 10_000, 10_000, silenceMs, 60_000, 2_000, 1_000);
   }
 
   private static ByteBuffer bytes(String text) {

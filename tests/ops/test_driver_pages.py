@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
 
 def test_a_driver_and_its_standby_are_alive_and_ready(file: Path) -> None:
-    """The standby waits without Spark, and answers all the same; its port is another one."""
+    """The standby waits, and answers all the same; its port is another one."""
     port, other = free_port(), free_port()
     with running(with_port(file, port), port):
         assert page(port, "/livez") == (200, "ok\n")

@@ -21,7 +21,7 @@ from replication.kafka.ownership import Member, Ownership
 
 properties, group, name, jars = json.loads(sys.argv[1])
 with open_jvm([Path(jar) for jar in jars]) as jvm:
-    ownership = Ownership(jvm, properties, group, Member(name, name))
+    ownership = Ownership(jvm, properties, group, Member(name, name, is_quick=True))
     for question in sys.stdin:
         if question == "leave\\n":
             ownership.__exit__()

@@ -66,6 +66,7 @@ class Proxy(AbstractContextManager["Proxy"]):
         self._server = socket.create_server((HOST, 0))
         self._flows = threading.Event()
         self._flows.set()
+        self._loses = False
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -81,12 +82,18 @@ class Proxy(AbstractContextManager["Proxy"]):
         """The address that clients connect to."""
         return f"{HOST}:{self._server.getsockname()[1]}"
 
-    def cut(self) -> None:
-        """Holds back all bytes, as a broken network does."""
+    def cut(self, *, loses: bool = False) -> None:
+        """Holds back all bytes, as a broken network does.
+
+        Args:
+            loses: Whether what is held back is lost, and its connection with it: no sender is left
+                that would repeat it.
+        """
+        self._loses = loses
         self._flows.clear()
 
     def heal(self) -> None:
-        """Forwards again, first what was held back."""
+        """Forwards again, first what was held back and is not lost."""
         self._flows.set()
 
     def _accept(self) -> None:
@@ -113,7 +120,10 @@ class Proxy(AbstractContextManager["Proxy"]):
     def _forward(self, data: Iterator[bytes], target: socket.socket) -> None:
         with suppress(OSError):
             for some in data:
-                self._flows.wait()
+                if not self._flows.is_set():
+                    self._flows.wait()
+                    if self._loses:
+                        break
                 target.sendall(some)
             target.shutdown(socket.SHUT_WR)
 

@@ -46,3 +46,11 @@ def test_who_waits_goes_on_at_the_end_or_at_a_stop(release: str) -> None:
         stop.set()
     wait_until(lambda: not waiting.is_alive(), 30)
     assert not waiting.is_alive()
+
+
+def test_that_of_a_standby_begins_with_its_first_flow() -> None:
+    head_start = HeadStart([FLOW], 0.0, is_standby=True)
+
+    assert not head_start.is_over
+    head_start.begin()
+    assert head_start.is_over

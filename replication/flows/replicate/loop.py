@@ -19,6 +19,7 @@ from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generations import Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
+from replication.flows.replicate.held import held_records
 from replication.flows.replicate.left_behind import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
@@ -100,8 +101,7 @@ def _replicate_as_owner(
         LeaseLostError: The lease was lost.
         NoLeaseAnswerError: The target does not say who holds it.
     """
-    when_late = None if context.config.mode == "drain" else standstill.note
-    with context.hold("", stop, standby=context.standby, when_late=when_late) as lease:
+    with held_records(context, stop, standstill.note) as lease:
         if lease is None:
             return None
         lease.has_settled = has_settled

@@ -7,6 +7,8 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerPartitionAssignor;
 import org.apache.kafka.common.Cluster;
@@ -17,6 +19,9 @@ import org.apache.kafka.common.Configurable;
  * only because Kafka creates it by its class name.
  */
 public final class OwnerAssignor implements ConsumerPartitionAssignor, Configurable {
+  /** What members are shown of the owner, and how many they are. */
+  private static final Pattern COUNTED = Pattern.compile("(.*)\n([0-9]{1,9})", Pattern.DOTALL);
+
   private Ownership ownership;
 
   @Override
@@ -47,7 +52,7 @@ public final class OwnerAssignor implements ConsumerPartitionAssignor, Configura
             .orElseThrow();
     Subscription of = members.get(owner);
     String named = Ownership.identity(of.groupInstanceId().orElse(null), owner);
-    String sentText = named + "\n" + said(of).text;
+    String sentText = named + "\n" + said(of).text + "\n" + members.size();
     byte[] sent = sentText.getBytes(StandardCharsets.UTF_8);
     Map<String, Assignment> assignments = new HashMap<>();
     members.keySet().forEach(id -> assignments.put(id, assignment(sent)));
@@ -57,7 +62,11 @@ public final class OwnerAssignor implements ConsumerPartitionAssignor, Configura
   @Override
   public void onAssignment(Assignment assignment, ConsumerGroupMetadata member) {
     String[] sent = parts(assignment.userData());
-    ownership.assigned(sent[0], sent[1], member);
+    Matcher counted = COUNTED.matcher(sent[1]); // a leader of an earlier version does not count
+    boolean isCounted = counted.matches();
+    String shown = isCounted ? counted.group(1) : sent[1];
+    int members = isCounted ? Integer.parseInt(counted.group(2)) : 0;
+    ownership.assigned(sent[0], shown, members, member);
   }
 
   private static Assignment assignment(byte[] sent) {

@@ -7,6 +7,8 @@ import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.OptionalLong;
+import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -21,6 +23,7 @@ import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.protocol.types.SchemaException;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import replication.plugin.KeptProducers;
 import replication.producer.OwnerOnly;
 
 /**
@@ -35,8 +38,9 @@ import replication.producer.OwnerOnly;
  * <p>Loss is final and noticed in three ways: another member is named, this member's id has
  * changed, or no heartbeat was answered for {@code silenceMs}. The last one needs no broker: it
  * holds for an owner that is cut off, and for a process that was stopped and goes on later. No
- * clock of another machine is compared. Whoever is named next must wait longer than {@code
- * silenceMs} if the last owner did not release the lease.
+ * clock of another machine is compared. Whoever is named next must wait until {@code silenceMs} are
+ * over if the last owner did not release the lease; it was expelled {@code sessionMs} after the
+ * coordinator had heard it, and so at least as long after the answer from which it counts.
  */
 public final class Ownership {
   /** Matches nothing: no position is a word boundary and none at the same time. */
@@ -51,6 +55,8 @@ public final class Ownership {
   private final String description;
   private final String producer;
   private final long silenceNanos;
+  private final long aloneNanos;
+  private final long turnNanos;
   private final Map<String, Object> config;
   private final Thread thread;
 
@@ -61,8 +67,11 @@ public final class Ownership {
   private String identity = ""; // under which this member is the owner
   private String ownerDescription = "";
   private String reason = "";
+  private String seen = ""; // the last owner that was another member of this group
+  private String seenAs = ""; // under which id this member has seen it
   private String unread = ""; // what keeps the group from naming its owner
   private int ownedGeneration = -1;
+  private boolean isAlone; // in the group's last generation, and nobody has asked to join since
   private boolean isAssigned;
   private boolean isJoining;
   private boolean isOwner;
@@ -86,6 +95,10 @@ public final class Ownership {
    * @param rebalanceMs for which a rebalance waits for its members; longer than a session, so that
    *     a dead member is expelled and not named
    * @param silenceMs after which an owner that hears nothing stops being one
+   * @param aloneMs the same while no other member can follow it soon: whoever comes later has not
+   *     seen it, and waits longer
+   * @param heartbeatMs from one heartbeat to the next
+   * @param turnMs from one look at what the group says to the next
    */
   public Ownership(
       Map<String, String> properties,
@@ -95,18 +108,23 @@ public final class Ownership {
       String producer,
       int sessionMs,
       int rebalanceMs,
-      long silenceMs) {
+      long silenceMs,
+      long aloneMs,
+      int heartbeatMs,
+      int turnMs) {
     this.group = group;
     this.instance = instance;
     this.description = description;
     this.producer = producer;
     this.silenceNanos = Duration.ofMillis(silenceMs).toNanos();
+    this.aloneNanos = Duration.ofMillis(aloneMs).toNanos();
+    this.turnNanos = Duration.ofMillis(turnMs).toNanos();
     config = new HashMap<>(properties);
     config.put("group.id", group);
     config.put("group.instance.id", instance);
     config.put("group.protocol", "classic");
     config.put("session.timeout.ms", sessionMs);
-    config.put("heartbeat.interval.ms", sessionMs / 5);
+    config.put("heartbeat.interval.ms", heartbeatMs);
     config.putIfAbsent("retry.backoff.ms", POLL.toMillis()); // how often its thread wakes up
     config.put("max.poll.interval.ms", rebalanceMs);
     config.put("enable.auto.commit", false);
@@ -143,6 +161,14 @@ public final class Ownership {
   /** The description of the present owner; empty while nobody is known. */
   public synchronized String owner() {
     return ownerDescription;
+  }
+
+  /**
+   * The owner before this member, as it described itself, if this one was in the group with it
+   * until its end: then that owner had not thought itself alone. Empty otherwise.
+   */
+  public synchronized String seen() {
+    return seen;
   }
 
   /** Why the lease was lost or the group cannot be joined; empty while all is well. */
@@ -191,6 +217,8 @@ public final class Ownership {
       joined.subscribe(NO_TOPIC);
       HeartbeatAnswers answers = new HeartbeatAnswers(joined);
       while (!isClosing && !hasLost()) {
+        // Before the poll, which joins again where the answer was that this member is expelled.
+        OptionalLong sentAt = answers.take();
         try {
           poll(joined);
         } catch (SchemaException | BufferUnderflowException e) {
@@ -198,7 +226,7 @@ public final class Ownership {
           readNothing(e);
           LockSupport.parkNanos(this, POLL.toNanos());
         }
-        answers.take().ifPresent(this::answered);
+        sentAt.ifPresent(this::answered);
       }
     } catch (WakeupException e) {
       // leave() was called
@@ -214,7 +242,7 @@ public final class Ownership {
   private void poll(KafkaConsumer<byte[], byte[]> joined) {
     if (isSettled()) {
       // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each.
-      LockSupport.parkNanos(this, POLL.toNanos());
+      LockSupport.parkNanos(this, turnNanos);
       joined.poll(Duration.ZERO);
     } else {
       joined.poll(POLL);
@@ -242,7 +270,7 @@ public final class Ownership {
   }
 
   private synchronized void answered(long sentAt) {
-    if (sentAt - answeredAt > 0) {
+    if (!isJoining && sentAt - answeredAt > 0) {
       answeredAt = sentAt;
       allow();
     }
@@ -250,7 +278,7 @@ public final class Ownership {
 
   private void refuseSilence() {
     long silence = System.nanoTime() - answeredAt;
-    if (isOwner && silence > silenceNanos) {
+    if (isOwner && silence > limitNanos()) {
       long ms = Duration.ofNanos(silence).toMillis();
       lose("no heartbeat was answered for " + ms + " ms" + unread);
     }
@@ -262,15 +290,31 @@ public final class Ownership {
       reason = why;
       if (isOwner && !producer.isEmpty()) {
         OwnerOnly.allowUntil(producer, System.nanoTime() - 1); // until another lease is held
+        abandonProducers();
       }
     }
     isOwner = false;
   }
 
+  /**
+   * Gives up what the producers hold: it would be written when the target answers again, behind the
+   * records of the next owner. Beside this thread, which holds a lock: a producer ends its own one.
+   */
+  private void abandonProducers() {
+    Thread ending =
+        new Thread(() -> KeptProducers.abandon(Set.of(producer)), "abandon " + producer);
+    ending.setDaemon(true);
+    ending.start();
+  }
+
   private void allow() {
     if (isOwner && !producer.isEmpty()) {
-      OwnerOnly.allowUntil(producer, answeredAt + silenceNanos);
+      OwnerOnly.allowUntil(producer, answeredAt + limitNanos());
     }
+  }
+
+  private long limitNanos() {
+    return isAlone ? aloneNanos : silenceNanos;
   }
 
   private synchronized void release() {
@@ -285,6 +329,8 @@ public final class Ownership {
    */
   synchronized ByteBuffer report() {
     isJoining = true;
+    isAlone = false; // before the request is sent, which lets another member in
+    allow();
     joinedAt = System.nanoTime();
     firstJoinAt = firstJoinAt == 0 ? joinedAt : firstJoinAt;
     String report = ownedGeneration + "\n" + description;
@@ -292,9 +338,11 @@ public final class Ownership {
   }
 
   /**
-   * The leader has named an owner, whom it shows as {@code shown}; this process is {@code member}.
+   * The leader has named an owner, whom it shows as {@code shown}; this process is {@code member}
+   * of {@code members}, which are 0 if the leader has not said how many.
    */
-  synchronized void assigned(String named, String shown, ConsumerGroupMetadata member) {
+  synchronized void assigned(
+      String named, String shown, int members, ConsumerGroupMetadata member) {
     String id = identity(member.groupInstanceId().orElse(null), member.memberId());
     // Before the answer is counted: it may have waited while the process was paused.
     refuseSilence();
@@ -307,7 +355,14 @@ public final class Ownership {
     ownerDescription = shown;
     isAssigned = true;
     isJoining = false;
+    isAlone = members == 1;
     boolean isNamed = named.equals(id);
+    if (!isNamed && !named.isEmpty()) {
+      seen = shown;
+      seenAs = member.memberId();
+    } else if (isNamed && !isOwner && !seenAs.equals(member.memberId())) {
+      seen = ""; // this member was expelled meanwhile
+    }
     if (isOwner && !isNamed && !named.isEmpty()) {
       lose("the group named another owner: " + shown);
     } else if (isOwner && !identity.equals(member.memberId())) {

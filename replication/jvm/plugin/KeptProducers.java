@@ -21,7 +21,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * name gets. Spark lets nobody in, so its fields are read by name. Where a release has renamed one,
  * or has a Kafka client of its own, the process waits.
  */
-final class KeptProducers {
+public final class KeptProducers {
   private static final String PACKAGE = "org.apache.spark.sql.kafka010.producer.";
   private static final Duration PATIENCE = Duration.ofSeconds(3);
 
@@ -47,7 +47,11 @@ final class KeptProducers {
 
   /** Closes the producers that have records of {@code flow} in flight, and gives these up. */
   static void abandon(String flow) {
-    Set<String> clients = PreserveTimestamps.clientsWithRecords(flow);
+    abandon(PreserveTimestamps.clientsWithRecords(flow));
+  }
+
+  /** Closes the producers with these client ids at once, and gives up what they have in flight. */
+  public static void abandon(Set<String> clients) {
     if (clients.isEmpty()) {
       return;
     }

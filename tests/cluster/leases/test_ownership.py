@@ -15,17 +15,11 @@ from py4j.protocol import Py4JJavaError
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.kafka.jvm import shared_jvm
-from replication.kafka.ownership import (
-    REBALANCE_SECONDS,
-    SESSION_SECONDS,
-    SILENCE_SECONDS,
-    Member,
-    Ownership,
-)
+from replication.kafka.ownership import QUICK, Member, Ownership
 from replication.model import Flow
 from replication.spark.interceptor import OWNER_ONLY
 from replication.state.claim import Claim, LeaseName, join_from
-from replication.state.handover import AFTER_EXPULSION
+from replication.state.handover import FLUSH_SECONDS
 from tests.support.candidate import Candidate
 from tests.support.gate.clock import Limit
 from tests.support.local import Clusters, Until
@@ -35,6 +29,8 @@ from tests.support.waiting import Late, in_time, measured
 pytestmark = pytest.mark.cluster
 
 START_SECONDS = 20.0
+SESSION_SECONDS, REBALANCE_SECONDS = QUICK.session, QUICK.rebalance
+SILENCE_SECONDS = QUICK.silence
 
 
 @pytest.fixture
@@ -121,7 +117,7 @@ def test_a_killed_owner_that_is_started_again_takes_its_place_at_once(
 def test_a_member_of_the_same_name_ends_the_first_one(
     clusters: Clusters, group: str, until: Until, jvm: JVMView
 ) -> None:
-    member = Member("same", "same")
+    member = Member("same", "same", is_quick=True)
     with (
         Ownership(jvm, properties(clusters[1]), group, member) as first,
         ExitStack() as stack,
@@ -177,9 +173,11 @@ def test_an_owner_that_is_cut_off_loses_before_a_standby_may_begin(
 ) -> None:
     with proxied_broker("B", tmp_path, broker_settings) as (broker, proxy):
         cut_off = {"bootstrap.servers": proxy.bootstrap}
-        with Ownership(jvm, cut_off, group, Member("first", "first")) as first:
+        with Ownership(jvm, cut_off, group, Member("first", "first", is_quick=True)) as first:
             until(lambda: first.state == "owner", START_SECONDS)
-            second = Ownership(jvm, properties(broker), group, Member("second", "second"))
+            second = Ownership(
+                jvm, properties(broker), group, Member("second", "second", is_quick=True)
+            )
             until(lambda: second.state == "waiting", START_SECONDS)
             proxy.cut()
             cut, limit = time.monotonic(), Limit(SILENCE_SECONDS + 1, patience=1)
@@ -192,7 +190,7 @@ def test_an_owner_that_is_cut_off_loses_before_a_standby_may_begin(
             assert "no heartbeat was answered" in first.reason
             with measured("both ends after the cut", limit):
                 assert named > SESSION_SECONDS / 2
-                assert lost < named + AFTER_EXPULSION
+                assert lost < named + SILENCE_SECONDS + FLUSH_SECONDS - SESSION_SECONDS
             if is_late:
                 raise Late("the owner has noticed that it is cut off", limit)
 
@@ -210,7 +208,7 @@ def test_a_producer_sends_nothing_once_its_process_has_lost_the_lease(
     ) as first:
         until(lambda: first.state == "owner", START_SECONDS)
         producer.send(record).get()
-        with Ownership(jvm, properties(clusters[1]), group, Member("same", "same")):
+        with Ownership(jvm, properties(clusters[1]), group, Member("same", "same", is_quick=True)):
             until(lambda: first.state == "lost", SESSION_SECONDS)
             with pytest.raises(Py4JJavaError, match="the lease was lost"):
                 producer.send(record).get()

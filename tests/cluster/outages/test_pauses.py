@@ -36,9 +36,7 @@ RECOVERY_SECONDS = 10
 @pytest.fixture
 def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     """An owner that got no answer for a few seconds has lost its lease."""
-    monkeypatch.setattr(ownership, "SESSION_SECONDS", 6)
-    monkeypatch.setattr(ownership, "REBALANCE_SECONDS", 6)
-    monkeypatch.setattr(ownership, "SILENCE_SECONDS", 7)
+    monkeypatch.setattr(ownership, "STEADY", ownership.LeaseTimes(6, 6, 7, 7, 1, 0.25))
 
 
 @pytest.mark.parametrize("mode", ["realtime", "microbatch"])
