@@ -9,7 +9,7 @@ import pytest
 from replication.config.tree import FlowConfig
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
-from replication.errors import NoAnswerError
+from replication.errors import ClusterError, NoAnswerError
 from replication.figures.document import document
 from replication.figures.observation import Observation, PartitionFigures, TopicFigures
 from replication.figures.words import Holder
@@ -159,6 +159,8 @@ def test_without_permission_one_line_is_logged_until_it_is_granted(
     publisher.publish(seen(flow), holders(1))
     publisher.publish(seen(flow), holders(1))
     create_topic(brokers[1].bootstrap, topic, 1)
+    with pytest.raises(ClusterError, match=rf"kafka-acls .*Describe .*{topic}"):  # by `serve`, too
+        read(config)
     grant(brokers[1], line_for("Read", "topic", topic))  # with it the topic is seen
     for _ in range(3):
         publisher.publish(seen(flow), holders(1))
