@@ -12,6 +12,7 @@ from replication.app.figures_writer import FiguresWriter
 from replication.app.outcome import JobOutcome
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
+from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.observer import Observer
 from replication.flows.observe.sight import FlowSight
 from replication.flows.publish.look import holders_of, last_look, look_at
@@ -50,15 +51,16 @@ class View(AbstractContextManager["View"]):
         # of a flow whose interval is 0 no more is known than what its own parts have noted
         measured = [context for context in contexts if context.config.status.interval_seconds]
         intervals = [context.config.status.interval_seconds for context in measured]
-        self._observer = Observer(min(intervals, default=0), reported)
-        self._writer = writer
-        self._observer.subscribe(writer)
         self._publishers = Publishers(
             [(context.config, partial(holders_of, context, job)) for context in measured]
         )
+        clocks = Clocks(self._publishers.skew)
+        self._observer = Observer(min(intervals, default=0), reported, clocks)
+        self._writer = writer
+        self._observer.subscribe(writer)
         for context in measured:
             beat = beats.get(context.config.source.alias)
-            self._observer.watch(FlowSight(context, job, self._publishers.skew, beat))
+            self._observer.watch(FlowSight(context, job, clocks.skew, beat))
         self._stop = threading.Event()
         self._shown: dict[Flow, tuple[object, float]] = {}
         self._ended = set[Flow]()

@@ -27,8 +27,8 @@ class Quorum(JavaAdmin, AbstractContextManager["Quorum"]):
             found = self._admin.describeFeatures().featureMetadata().get()
         return bool(found.finalizedFeatures().containsKey("metadata.version"))
 
-    def skew(self) -> float | None:
-        """Returns by how many seconds the cluster's clock is ahead of this machine's.
+    def stamp(self) -> tuple[float, float, float] | None:
+        """Returns when the cluster was asked, when it had answered, and its own time in between.
 
         The leader of the controllers describes itself with the time at which it answers. None if it
         does not: Kafka before 3.3.
@@ -36,15 +36,26 @@ class Quorum(JavaAdmin, AbstractContextManager["Quorum"]):
         Raises:
             CallError: The user may not DESCRIBE the cluster, it has ZooKeeper, or does not answer.
         """
-        asked_at = time.time()
         with self.named(Call("reading the clock of the controllers")):
+            asked_at, begun = time.time(), time.monotonic()
             info = self._admin.describeMetadataQuorum().quorumInfo().get()
-        answered_at, leader = time.time(), info.leaderId()
+            answered_at = asked_at + time.monotonic() - begun
+        leader = info.leaderId()
         for voter in info.voters():
             told = voter.lastCaughtUpTimestamp()
             if voter.replicaId() == leader and told.isPresent():
-                return skew_between(told.getAsLong() / MS, asked_at, answered_at)
+                return asked_at, answered_at, told.getAsLong() / MS
         return None
+
+    def skew(self) -> float | None:
+        """Returns by how many seconds the cluster's clock is ahead of this machine's.
+
+        None if it does not tell it; raises as `stamp` does.
+        """
+        if (stamp := self.stamp()) is None:
+            return None
+        asked_at, answered_at, told = stamp
+        return skew_between(told, asked_at, answered_at)
 
 
 def skew_between(told: float, asked_at: float, answered_at: float) -> float:

@@ -56,6 +56,7 @@ DOORS = {
         "heartbeats",
         "identity",
         "metadata.query",
+        "observe.clocks",
         "observe.observer",
         "observe.sight",
         "outages",

@@ -27,10 +27,12 @@ from tests.support.prometheus import queries
 from tests.support.standalone import WorkerSize, standalone
 from tests.support.topics import assert_copies, delete_topic, fill, send
 from tests.support.watched import Watched, commit, member, watched
+from tests.support.wrong_clock import wrong_clock
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
 OLD, NEW = 100, 50
+AHEAD_SECONDS = 7
 RETENTION_MS = 1_800_000
 STALL_SECONDS = 180.0
 BACKLOG = (
@@ -224,3 +226,27 @@ def test_executors_that_are_silent_or_lost(clusters: Clusters, tmp_path: Path) -
         send(mirror.source, topic, 1, NEW)
         mirror.until_copied(topic, OLD + NEW)
         mirror.until_clear("Restarting")
+
+
+def test_a_source_whose_clock_is_wrong(
+    broker_settings: BrokerSettings, clusters: Clusters, tmp_path: Path
+) -> None:
+    """Nothing is written to it: its controllers tell the time."""
+    clock = wrong_clock(broker_settings, tmp_path)
+    clock.set_ahead(AHEAD_SECONDS)
+    source = Broker("ahead", tmp_path / "ahead", clock.settings)
+    with running_brokers(source), watched(tmp_path, (source, clusters[1]), MIRROR) as mirror:
+        topic, name = mirror.topic("one"), mirror.flow.source
+        fill(source, topic, 1, OLD)
+        mirror.until_copied(topic, OLD)
+        mirror.until_fires("ClockSkew", cluster=name)
+        skew = mirror.figure("clock_skew_seconds", cluster=name)
+        assert skew == pytest.approx(AHEAD_SECONDS, abs=1)
+        told = f"the clock of cluster {name} is {AHEAD_SECONDS}"
+        assert told in replication("status", mirror.file).stdout
+        found = json.loads(replication("doctor", mirror.file, "--json").stdout)["findings"]
+        (row,) = [row for row in found if row["what"] == f"clock of {name}"]
+        assert f"{AHEAD_SECONDS} s ahead of that of this machine" in row["found"]
+        clock.set_ahead(0)
+        source.restart()
+        mirror.until_clear("ClockSkew")

@@ -16,6 +16,7 @@ from replication.figures.observation import Observation
 from replication.figures.words import Holder
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.heartbeats import emit_once
+from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.questions import RareQuestions
 from replication.flows.observe.sight import FlowSight
 from replication.flows.publish.publisher import FlowPublisher
@@ -150,3 +151,36 @@ def test_the_clock_of_a_cluster_is_compared_with_this_machines(
     skews = {one.name: one.skew for one in other.clusters}
     assert skews.get(alias) == pytest.approx(-jump, abs=60)
     assert {one.name: one.skew for one in unknown.clusters}.get(alias) is None
+
+
+@pytest.mark.parametrize("jump", [-HOUR, HOUR])
+def test_a_cluster_that_nothing_is_written_to_is_asked_for_its_time(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    jump: float,
+) -> None:
+    config = flow_config(*clusters, "none", flow=unique_flow())
+    context = flow_context(spark, Tables(spark, tmp_path.as_uri()), config)
+    clocks, alias = Clocks(lambda _alias: None), config.source.alias
+    sight = FlowSight(context, "mirror", clocks.skew)
+
+    def looked() -> Observation:
+        clocks.ask(config.source)
+        return sight.look(steady(), None)
+
+    context.outages.begin()
+    with context.outages:
+        same = looked()
+        real = time.time
+        monkeypatch.setattr(time, "time", lambda: real() + jump)  # the machine's clock is set
+        soon = looked()
+        clocks.forget(alias)  # it was silent
+        other = looked()
+
+    assert held(same, "clock-skew") == held(soon, "clock-skew") == []  # once a minute
+    (condition,) = held(other, "clock-skew")
+    assert f"the clock of cluster {alias} is 3" in condition.text
+    skews = {one.name: one.skew for one in other.clusters}
+    assert skews == {alias: pytest.approx(-jump, abs=60), config.target.alias: None}

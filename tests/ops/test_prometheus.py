@@ -1,11 +1,13 @@
 """A real Prometheus reads the driver's figures; rules and boards find in them what they ask for."""
 
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import dedent
 from typing import Any
 
 import pytest
@@ -35,6 +37,7 @@ from tests.support.prometheus import (
     MONITORING,
     board,
     hasty,
+    prometheus_of,
     promtool,
     queries,
     rules,
@@ -70,14 +73,11 @@ def test_every_alert_fires_by_its_cause_and_clears_again() -> None:
     assert "SUCCESS" in promtool("test", "rules", str(MONITORING / "rules-test.yaml"))
 
 
-NOT_CAUSED = {"ClockSkew", "DeadLetters", "PausedAtRisk"}
+NOT_CAUSED = {"DeadLetters", "PausedAtRisk"}
 """Alerts that promtool and observations that are made up make fire, and no real mirror.
 
-The clock of a broker cannot be set: one whose JVM alone has another time is fenced by itself. That
-of the process can, inside a test only, and `test_conditions` sets it: what the alert asks for is
-the figure behind the condition that begins and ends there. A letter is an event, as the other ones
-that are counted; `cluster/records/test_dead_letters` makes some. In `cluster/commands/test_changes`
-a paused partition comes near the retention.
+A letter is an event, as the other ones that are counted; `cluster/records/test_dead_letters` makes
+some. In `cluster/commands/test_changes` a paused partition comes near the retention.
 """
 
 
@@ -207,6 +207,21 @@ def test_every_expression_returns_data(tmp_path: Path) -> None:
         wait_until(lambda: prometheus.query(f"rate({PREFIX}checkpoints_total[5m]) > 0"), SECONDS)
 
         assert [(title, e) for title, e in asked if not prometheus.query(e)] == []
+
+
+def test_what_the_page_has_for_prometheus_is_taken_as_it_is(tmp_path: Path) -> None:
+    """Only the addresses are those of the test; the rules lie beside the configuration."""
+    page = text_of(REPOSITORY / "conf" / "docs" / "prometheus.md")
+    (block,) = re.findall(r"(?:^ {7}.*\n)+", page, re.MULTILINE)
+    shutil.copy(MONITORING / "prometheus-rules.yaml", tmp_path)
+    with served_flow(MadeUp()) as port:
+        written = re.sub(r"etl-\d:9404", f"127.0.0.1:{port}", dedent(block))
+        file = tmp_path / "prometheus.yml"
+        file.write_text(f"global: {{scrape_interval: 1s}}\n{written}")
+        assert "SUCCESS" in promtool("check", "config", str(file))
+        with prometheus_of(file) as prometheus:
+            wait_until(lambda: prometheus.value('up{job="replication"}') == 1, SECONDS)
+            wait_until(lambda: prometheus.query(f"{PREFIX}flow_state == 1"), SECONDS)
 
 
 def test_alerts_fire_and_clear_in_a_real_prometheus(tmp_path: Path) -> None:

@@ -132,8 +132,16 @@ def scraping(folder: Path, *ports: int, rules_file: Path = RULES) -> Iterator[Pr
             }
         ],
     }
-    config, port = folder / "prometheus.yml", free_port()
+    config = folder / "prometheus.yml"
     config.write_text(yaml.safe_dump(settings))
+    with prometheus_of(config) as server:
+        yield server
+
+
+@contextmanager
+def prometheus_of(config: Path) -> Iterator[Prometheus]:
+    """A Prometheus with the configuration *config*; its data lie beside it."""
+    port, folder = free_port(), config.parent
     command = [
         program("prometheus"),
         f"--config.file={config}",

@@ -18,6 +18,7 @@ from py4j.protocol import Py4JError
 from replication.errors import ClusterError, ReplicationError
 from replication.figures.clocks import steady
 from replication.figures.observation import Observation
+from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.questions import RareQuestions
 from replication.flows.observe.sight import FlowSight
 from replication.flows.observe.summary import Summary
@@ -49,11 +50,15 @@ class Observer:
     Args:
         interval_seconds: From one look to the next; 0 for none.
         reported: What executors have reported.
+        clocks: Asks for the time of clusters that answer; None for no such question.
     """
 
-    def __init__(self, interval_seconds: float, reported: ReportedFigures) -> None:
+    def __init__(
+        self, interval_seconds: float, reported: ReportedFigures, clocks: Clocks | None = None
+    ) -> None:
         self._interval = interval_seconds
         self._reported = reported
+        self._clocks = clocks
         self._sights: dict[Flow, FlowSight] = {}
         self._questions: dict[Flow, RareQuestions] = defaultdict(RareQuestions)
         self._latest: dict[Flow, Observation] = {}
@@ -129,6 +134,19 @@ class Observer:
                     self._publish(sight.look(steady(), self._report_of(flow)))
             with self._logged((flow, "questions")):
                 self._questions[flow].ask(sight)
+            with self._logged((flow, "clocks")):
+                self._ask_clocks(sight)
+
+    def _ask_clocks(self, sight: FlowSight) -> None:
+        """Asks for the time of the clusters that answer; a drain is over before it matters."""
+        if self._clocks is None or sight.config.mode == "drain":
+            return
+        silences = sight.context.outages.silences
+        for cluster in (sight.config.source, sight.config.target):
+            if silences.get(cluster.alias) is None:
+                self._clocks.ask(cluster)
+            else:
+                self._clocks.forget(cluster.alias)
 
     def _ask_ends(self, sights: Sequence[FlowSight]) -> None:
         """Asks each source once for each isolation, whatever flows read it."""

@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 from replication.config.limits import Limit
 from replication.config.tree import FlowConfig
-from replication.figures.clocks import MOST_SKEW_SECONDS, Skew, jumped
+from replication.figures.clocks import MOST_SKEW_SECONDS, jumped
 from replication.figures.histogram import Histogram
 from replication.figures.observation import (
     ClusterFigures,
@@ -26,6 +26,7 @@ from replication.figures.registry import BOUNDED, WHOLE_FLOW
 from replication.flows.board import Copying, Figures
 from replication.flows.context import FlowContext
 from replication.flows.observe.awaited import AwaitedHeartbeats
+from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.observe.groups import GroupLooks
 from replication.flows.observe.partitions import Partitions, Standing
@@ -38,9 +39,6 @@ from replication.spark.reported_figures import Reported
 from replication.spark.session import task_slots
 
 SHOWN_EVENTS: Final = 20
-
-SkewOf = Callable[[str], Skew | None]
-"""Tells how far the clock of a cluster is ahead, by its alias; None if that is unknown."""
 
 
 class FlowSight:
