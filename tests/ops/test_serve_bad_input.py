@@ -21,7 +21,7 @@ from tests.support.cli import ok, run
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
-from tests.support.process_tree import resident
+from tests.support.process_tree import own_memory
 from tests.support.running_process import RunningProcess
 from tests.support.serve_process import serve_process
 from tests.support.serving import Reply, Served, observed
@@ -149,7 +149,7 @@ def test_pages_that_stay_open_cost_no_memory(file: Path, flow: Flow) -> None:
         def ask(count: int) -> int:
             for number in range(count):
                 assert served.ask(paths[number % len(paths)]).status == 200
-            return resident(process.pid)
+            return own_memory(process.pid)
 
         warm = ask(WARM_REQUESTS)
         assert ask(REQUESTS) - warm < MOST_GROWTH

@@ -21,7 +21,7 @@ from tests.soak.growth import (
 )
 from tests.soak.scene import Scene
 from tests.support.mirror_files import FLOW
-from tests.support.process_tree import program, resident
+from tests.support.process_tree import own_memory, program
 from tests.support.serve_process import serve_process
 from tests.support.serving import Served
 
@@ -70,7 +70,7 @@ class ViewWatch(AbstractContextManager["ViewWatch"]):
                 self.failures += 1
             if time.monotonic() >= due:
                 due = time.monotonic() + WEIGH_SECONDS
-                self._note("serve", resident(pid))
+                self._note("serve", own_memory(pid))
                 self._weigh_driver()
 
     def _look(self, served: Served) -> None:
@@ -93,7 +93,7 @@ class ViewWatch(AbstractContextManager["ViewWatch"]):
                 if program(pid) == "java":
                     self._note(f"driver's heap {pid}", self._live_bytes(pid))
                 elif program(pid).startswith("python"):
-                    self._note(f"driver's Python {pid}", resident(pid))
+                    self._note(f"driver's Python {pid}", own_memory(pid))
 
     def _live_bytes(self, pid: int) -> int | None:
         """What the heap of a JVM holds once all garbage is gone; the whole count is kept."""

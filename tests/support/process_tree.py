@@ -34,9 +34,11 @@ def program(pid: int) -> str:
     return (PROC / str(pid) / "comm").read_text().strip()
 
 
-def resident(pid: int) -> int:
-    """The bytes of memory that a process has."""
-    return int((PROC / str(pid) / "statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+def own_memory(pid: int) -> int:
+    """The bytes of memory that a process has filled itself, without files that it has mapped."""
+    lines = (PROC / str(pid) / "status").read_text().splitlines()
+    (kilobytes,) = [line.split()[1] for line in lines if line.startswith("RssAnon:")]
+    return int(kilobytes) << 10
 
 
 def living() -> set[int]:
