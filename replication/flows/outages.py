@@ -208,7 +208,7 @@ class Outages(AbstractContextManager["Outages"]):
             if self._is_drain
             else "the flow waits and tries again until it is stopped"
         )
-        text = f"{silence.reason}\nNo answer since {silence.since:%H:%M:%S} UTC; {goes_on}"
+        text = f"{silence.reason}; no answer since {silence.since:%H:%M:%S} UTC; {goes_on}"
         self._record("unreachable", cluster, text)
 
     def _say_end(self, cluster: ClusterWatch, silence: ObservedSilence) -> None:
