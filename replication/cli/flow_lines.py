@@ -31,7 +31,7 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
             yield f"  {waiting:.0f} topics wait for ids of schemas"
         yield from (f"  ! {_condition(condition)}" for condition in word.observed.conditions)
         if answer.standbys:
-            yield f"  processes that stand by: {answer.standbys}"
+            yield f"  processes of other machines that stand by: {answer.standbys}"
     elif answer.heard.why_not:
         yield f"  its owner was not heard: {answer.heard.why_not}"
     for part in answer.others:

@@ -119,11 +119,14 @@ class FlowAnswer:
 
     @property
     def standbys(self) -> int | None:
-        """How many processes wait to take the flow over; None if that is unknown."""
+        """How many processes of other machines wait to take the flow over; None if none is known.
+
+        One of the owner's machine waits for a lock of its file system, and is in no group.
+        """
         word, members = self.heard.word, self.witness.members
         if word is None or not word.member or members is None:
             return None
-        return len(members - {word.member})
+        return len(members - {word.member}) or None
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""

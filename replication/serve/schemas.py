@@ -108,7 +108,9 @@ class FlowDocument(Model):
     text: str = Field(description="Why nothing newer is known, or how the flow ended.")
     conditions: list[ConditionDocument]
     owner: OwnerDocument | None
-    standbys: int | None = Field(description="Processes that wait to take the flow over.")
+    standbys: int | None = Field(
+        description="Processes of other machines that wait for it; null if none is known."
+    )
     epoch: int | None
     mode: str | None
     runs: str | None

@@ -41,7 +41,7 @@ class Seen:
         is_silent: Whether there should be something newer.
         text: Why nothing is known, or why it is silent; else "".
         told: What the tables say of its state, where nothing was heard; "" if they do not.
-        standbys: How many processes wait to take it over; None if that is unknown.
+        standbys: How many processes of other machines wait to take it over; None if none is known.
     """
 
     flow: Flow

@@ -80,7 +80,7 @@ def test_without_a_word_the_tables_answer(
 @pytest.mark.parametrize(
     ("said", "witness", "expected"),
     [
-        (word("running"), group("me"), 0),
+        (word("running"), group("me"), None),
         (word("running"), group("me", "one", "two"), 2),
         (word("running"), group("one"), 1),
         (word("running", ""), group("one"), None),
