@@ -5,6 +5,7 @@ from typing import Any, get_args
 
 import click
 
+from replication.app.freed_memory import give_back_memory
 from replication.app.library_output import take_library_output
 from replication.app.run import run
 from replication.log import LogFormat, LogLevel, log_uncaught
@@ -50,6 +51,7 @@ def job_command(job: Job) -> click.Command:
     def command(**options: Any) -> None:  # noqa: ANN401 - the arguments of `run`
         take_library_output()
         log_uncaught()
+        give_back_memory()
         sys.exit(run(job=job, **options).exit_code)
 
     return command

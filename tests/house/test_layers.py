@@ -43,7 +43,7 @@ LIBRARIES = {
 # The modules of a folder that others may import; the rest of it is private. Where no folder is
 # named, all of its modules are open: rules, and what an operator asks.
 DOORS = {
-    "app": {"library_output", "run"},
+    "app": {"freed_memory", "library_output", "run"},
     "cli": {"jobs", "main"},
     "demo": {"play"},
     "deploy": {"arguments"},
