@@ -1,6 +1,7 @@
 """Dead letters under bad input: nothing is lost in silence, and no topic holds up the others."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,13 +13,14 @@ from replication.demo.workload import create_topic
 from replication.model import Flow
 from replication.offsets.dead_letter import IDENTITY, LetterId
 from replication.state.letter_requests import request_letters
+from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.letters import LIMIT, contents, keys, letter_settings, numbered, too_large
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.stored import stored
 from tests.support.topic_settings import alter_topic
-from tests.support.topics import send_records
+from tests.support.topics import assert_equal, copied, fill, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -28,6 +30,39 @@ def identity(broker: Broker, topic: str) -> list[tuple[str, str, int]]:
     found = [json.loads(one.headers[-1][1] or b"") for one in contents(broker, topic)]
     assert all(one.headers[-1][0] == IDENTITY for one in contents(broker, topic))
     return [(one["flow"], one["topic"], one["offset"]) for one in found]
+
+
+def test_letters_that_cannot_be_written_set_their_topic_aside_until_they_can(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    odd, dead = f"{topic_name}-odd", f"dead-{topic_name}"
+    fill(source, topic_name, 1, 20)
+    create_topic(source.bootstrap, odd, 1)
+    create_topic(target.bootstrap, f"A.{odd}", 1, {LIMIT: "100000"})
+    create_topic(target.bootstrap, dead, 1, {"cleanup.policy": "compact"})  # takes none without key
+    send_records(source, odd, [*numbered(0), replace(too_large(), key=None)])
+    settings = letter_settings(topic_name, "topic")
+    flow = RunningFlow(
+        spark, tmp_path, flow_config(*clusters, f"{topic_name}.*", settings), "microbatch"
+    )
+    flow.until(lambda: ("set-aside", odd) in kinds_of_topics(flow.tables), 120)
+    send(source, topic_name, 1, 20)
+    flow.until(lambda: copied(clusters, topic_name) == 40)
+    event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
+    assert "no dead letter was kept: " in event.text
+    assert stored(flow.tables, "dead_letters") == []
+
+    alter_topic(target, dead, "cleanup.policy", "delete")
+    flow.until(lambda: ("dead-letter", odd) in kinds_of_topics(flow.tables), 120)
+    send_records(source, odd, numbered(2))
+    flow.until(lambda: b"2" in keys(target, f"A.{odd}"))
+    flow.stop()
+
+    assert_equal(clusters, topic_name)
+    assert keys(target, f"A.{odd}") == [b"0", b"2"]
+    assert [row.source_offset for row in stored(flow.tables, "dead_letters")] == [1]
+    assert identity(target, dead) == [("A->B", odd, 1)]
 
 
 def test_two_flows_with_one_topic_of_letters_copy_each_their_own_again(
