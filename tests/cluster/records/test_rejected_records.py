@@ -72,16 +72,25 @@ def numbered_records(start: int, end: int) -> list[ProducedRecord]:
     ]
 
 
+@pytest.fixture
+def large(clusters: Clusters, topic_name: str) -> str:
+    """A topic whose remote topic takes smaller records, beside one that is filled."""
+    source, target = clusters
+    name = f"{topic_name}-large"
+    fill(source, topic_name, 1, 100)
+    create_topic(source.bootstrap, name, 1, {LIMIT: "8000000"})
+    create_topic(target.bootstrap, f"A.{name}", 1, {LIMIT: "1000000"})
+    return name
+
+
+LARGE = ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)
+
+
 def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, large: str
 ) -> None:
     source, target = clusters
-    large = f"{topic_name}-large"
-    fill(source, topic_name, 1, 100)
-    create_topic(source.bootstrap, large, 1, {LIMIT: "8000000"})
-    create_topic(target.bootstrap, f"A.{large}", 1, {LIMIT: "1000000"})
-    record = ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)
-    send_records(source, large, [*small(5), record, *small(5)])
+    send_records(source, large, [*small(5), LARGE, *small(5)])
     config = flow_config(source, target, f"{topic_name}.*")
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
     flow.until(lambda: ("set-aside", large) in kinds_of_topics(flow.tables))
@@ -100,20 +109,16 @@ def test_a_topic_with_a_record_that_is_too_large_joins_once_the_limit_is_raised(
 
 
 def test_a_rejected_record_that_nothing_follows_is_noticed_before_its_batch_ends(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, large: str
 ) -> None:
     """A Real-Time batch lasts for ten minutes."""
     source, target = clusters
-    large = f"{topic_name}-large"
-    fill(source, topic_name, 1, 100)
-    create_topic(source.bootstrap, large, 1, {LIMIT: "8000000"})
-    create_topic(target.bootstrap, f"A.{large}", 1, {LIMIT: "1000000"})
     send_records(source, large, small(5))
     lasting = {"replication.realtime.batch.seconds": "600"}
     config = flow_config(source, target, f"{topic_name}.*", lasting)
     flow = RunningFlow(spark, tmp_path, config, "realtime")
     flow.until(lambda: copied(clusters, large) == 5)
-    send_records(source, large, [ProducedRecord(partition=0, key=None, value=b"x" * 3_000_000)])
+    send_records(source, large, [LARGE])
     flow.until(lambda: ("set-aside", large) in kinds_of_topics(flow.tables))
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) == 200)
