@@ -9,9 +9,10 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from replication.config.home import home
+from tests.bench.cases import PEERS, Case
 from tests.bench.load import Load
 from tests.bench.options import assignments, parsed
 from tests.bench.peers import Contender, Mirror, MirrorMaker2, in_turn
@@ -52,13 +53,13 @@ def _run_races(options: argparse.Namespace, bench: Bench, results: list[Result])
         if not options.no_throughput and options.rounds > 1:
             console.print("a race that does not count: the first one is slow, whoever runs it")
             with suppress(*FAILURES):
-                course.throughput(_contenders(options)[-1], 0)
-        is_paced = any(_is_paced(contender, options) for contender in _contenders(options))
+                course.throughput(contenders(options)[-1], 0)
+        is_paced = any(_is_paced(contender, options) for contender in contenders(options))
         if is_paced:
             console.print("two minutes of single records warm the brokers")
             course.without_contender()
         for number in range(1, options.rounds + 1):
-            for contender in in_turn(_contenders(options), number):
+            for contender in in_turn(contenders(options), number):
                 console.print(f"{contender.name}, round {number} of {options.rounds}", end=": ")
                 began = time.monotonic()
                 result = _result(course, contender, number, options)
@@ -113,18 +114,30 @@ def _is_paced(contender: Contender, options: argparse.Namespace) -> bool:
     return not options.no_latency and not is_drain
 
 
-def _contenders(options: argparse.Namespace) -> list[Contender]:
+def contenders(options: argparse.Namespace) -> list[Contender]:
+    """Who takes part."""
     settings, mm2_settings = assignments(options.set), assignments(options.mm2_set)
-    if options.batch_seconds:
-        settings["replication.realtime.batch.seconds"] = str(options.batch_seconds)
+    settings |= _batches(options)
     spark = tuple(options.spark)
     mirrors = [Mirror(mode=mode, settings=settings, spark=spark) for mode in options.modes]
     mm2 = MirrorMaker2(jars=home() / "jars" / "mm2", settings=mm2_settings)
     return [
         *(mirrors if options.only != "mm2" else ()),
         *((mm2,) if options.only != "mirror" else ()),
-        *(one.contender(at, options.modes[0]) for at, one in enumerate(options.case, start=1)),
+        *(_further(one, at, options) for at, one in enumerate(options.case, start=1)),
     ]
+
+
+def _further(one: Case, number: int, options: argparse.Namespace) -> Contender:
+    """The contender of a ``--case``, which may have batches of its own."""
+    if one.word not in PEERS:
+        one = replace(one, settings={**_batches(options), **one.settings})
+    return one.contender(number, options.modes[0])
+
+
+def _batches(options: argparse.Namespace) -> dict[str, str]:
+    seconds = options.batch_seconds
+    return {"replication.realtime.batch.seconds": str(seconds)} if seconds else {}
 
 
 def _load(options: argparse.Namespace) -> Load:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from tests.bench.__main__ import contenders
 from tests.bench.cases import case
 from tests.bench.drain import scaled
 from tests.bench.executors import cores_each
@@ -271,3 +272,13 @@ def test_a_table_of_threads_has_percents_of_a_core() -> None:
     print_activities(console, "mirror", [Activity("task #", 1000, 0.0304, 200.9)])
 
     assert re.findall(r"task #.*?(1,000).*?(3\.04).*?(200\.9)", console.export_text())
+
+
+def test_a_case_has_batches_of_the_length_that_is_asked_for() -> None:
+    arguments = ["--batch-seconds", "30", "--case", "producer.linger.ms=1", "--case", "mm2"]
+    arguments += ["--case", "replication.realtime.batch.seconds=60"]
+
+    found = contenders(parsed(arguments, ""))
+
+    key = "replication.realtime.batch.seconds"
+    assert [one.settings.get(key) for one in found] == ["30", None, "30", None, "60"]
