@@ -80,6 +80,6 @@ def test_a_flow_that_leaves_ids_alone_has_no_page_of_schemas(
     file = write_config(tmp_path, clusters, topic_name, {"rest.port": 0})
     with serving_file(file, lambda flow: Seen(flow, observed())) as served:
         answer = served.ask(AT)
-        assert (answer.status, answer.json["code"]) == (422, "configuration")
-        assert "write preserve or translate" in answer.json["detail"]
+        assert (answer.status, answer.json["code"]) == (404, "no-schemas")
+        assert "preserve or translate" in answer.json["next_step"]
         assert PAGE not in served.ask("/flows/A/B").text
