@@ -162,8 +162,8 @@ def test_without_permission_one_line_is_logged_until_it_is_granted(
     with pytest.raises(ClusterError, match=rf"kafka-acls .*Describe .*{topic}"):  # by `serve`, too
         read(config)
     grant(brokers[1], line_for("Read", "topic", topic))  # with it the topic is seen
-    for _ in range(3):
-        publisher.publish(seen(flow), holders(1))
+    wait_until(lambda: _is_refused(publisher, flow, said, 2), 30)
+    publisher.publish(seen(flow), holders(1))
     grant(brokers[1], line_for("Write", "topic", topic))
     wait_until(lambda: _is_published(publisher, flow, said), 30)
 
@@ -173,6 +173,11 @@ def test_without_permission_one_line_is_logged_until_it_is_granted(
     assert "--operation Write" in unwritten.text
     assert read(config) is not None
     publisher.close()
+
+
+def _is_refused(publisher: FlowPublisher, flow: Flow, said: SaidLines, times: int) -> bool:
+    publisher.publish(seen(flow), holders(1))
+    return len(said.of("status_not_published")) >= times
 
 
 def _is_published(publisher: FlowPublisher, flow: Flow, said: SaidLines) -> bool:
