@@ -5,6 +5,7 @@ broker. So what passes in a round trip is the most that a partition gets: a mega
 10 MB/s, however fast the network is.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,8 +19,8 @@ WRITTEN_BYTES_PER_SECOND: Final = 67_108_864
 REQUESTS_IN_FLIGHT: Final = 5
 """What an idempotent producer has on its way to a broker, at most."""
 
-MOST_BATCH_BYTES: Final = 1_048_576
-"""A topic takes this by default, and not much more (``max.message.bytes``)."""
+DEFAULT_LIMIT: Final = 1_048_588
+"""``max.message.bytes`` of a topic, by default."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,12 @@ class RoundTrips:
         """What is sent while the first answer is on its way."""
         return int(WRITTEN_BYTES_PER_SECOND * self.target)
 
-    @property
-    def batch_bytes(self) -> int:
-        """What a batch should have, so that those on their way fill the distance."""
-        return min(MOST_BATCH_BYTES, self.unanswered_bytes // REQUESTS_IN_FLIGHT)
+    def batch_bytes(self, limits: Collection[int]) -> int:
+        """Returns what a batch should have, so that those on their way fill the distance.
+
+        Args:
+            limits: The bytes of a batch that the topics take. A larger ``batch.size`` than the
+                interceptor's room for one (``producer/BatchRoom``) would mean a batch a round trip.
+        """
+        least = min(limits, default=DEFAULT_LIMIT)
+        return min(least - least // 16 - 61, self.unanswered_bytes // REQUESTS_IN_FLIGHT)

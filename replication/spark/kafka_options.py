@@ -163,7 +163,7 @@ def sink_options(
     """
     least, most = BATCH_BYTES
     filled = max(BUFFER_BYTES // 4, distance.unanswered_bytes)
-    batch_bytes = _share(filled, tasks, (least, max(most, distance.batch_bytes)))
+    batch_bytes = _share(filled, tasks, (least, max(most, distance.batch_bytes(limits))))
     ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}
     properties = with_defaults("producer", {**ours, **producer})
     sizes = [int(properties["batch.size"]), *limits]

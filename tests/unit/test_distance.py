@@ -18,6 +18,8 @@ from tests.support.distance import Direction, Way
 MIB = 1 << 20
 FLOW = Flow("A", "B")
 PARTITION = TopicPartition("t", 0)
+TAKEN = 982_991
+"""The largest ``batch.size`` with which `BatchRoom` does not wait for a topic's default limit."""
 
 
 @pytest.mark.parametrize(
@@ -55,11 +57,11 @@ def test_a_value_of_the_configuration_wins_at_any_distance() -> None:
     ("round_trip_s", "partitions", "batch", "buffer"),
     [
         pytest.param(0.001, 1, 262_144, 16 * MIB, id="near"),
-        pytest.param(0.1, 1, MIB, 16 * MIB, id="100 ms, as much as a topic takes"),
+        pytest.param(0.1, 1, TAKEN, 16 * MIB, id="100 ms, as much as a topic takes"),
         pytest.param(0.05, 1, 671_088, 16 * MIB, id="50 ms"),
         pytest.param(0.1, 64, 104_857, 16 * MIB, id="many partitions fill the distance together"),
-        pytest.param(0.2, 8, MIB, 26_843_544, id="room for what is on its way and what follows"),
-        pytest.param(2.0, 1, MIB, 64 * MIB, id="never more than the most"),
+        pytest.param(0.2, 8, TAKEN, 26_843_544, id="room for what is on its way and what follows"),
+        pytest.param(2.0, 1, TAKEN, 64 * MIB, id="never more than the most"),
     ],
 )
 def test_batches_to_afar_fill_the_distance(
@@ -71,6 +73,20 @@ def test_batches_to_afar_fill_the_distance(
 
     assert options["kafka.batch.size"] == str(batch)
     assert options["kafka.buffer.memory"] == str(buffer)
+
+
+@pytest.mark.parametrize(
+    ("limits", "batch"),
+    [((300_000, 1_048_588), 281_189), ((60_000,), 262_144), ((2_097_152,), 1_342_177)],
+)
+def test_batches_to_afar_are_no_larger_than_the_room_of_the_smallest_topic(
+    limits: tuple[int, ...], batch: int
+) -> None:
+    far = RoundTrips(target=0.1)
+
+    options = sink_options({}, FLOW, intercepted=True, limits=limits, distance=far)
+
+    assert options["kafka.batch.size"] == str(batch)
 
 
 @given(st.floats(0, 5), st.integers(1, 5000))
