@@ -15,7 +15,7 @@ from replication.mm2.filters import pattern_problem
 from replication.mm2.possible import impossible
 from replication.model import Flow, TopicPartition
 
-What = Literal[
+Order = Literal[
     "topics.add",
     "topics.remove",
     "topics.exclude",
@@ -29,8 +29,10 @@ What = Literal[
     "hold",
     "release",
     "limit",
-    "undo",
 ]
+"""What an operator asks for."""
+
+What = Literal[Order, "undo"]
 
 ListName = Literal["topics", "topics.exclude", "groups", "groups.exclude"]
 

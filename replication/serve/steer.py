@@ -7,13 +7,13 @@ answer says what is not known.
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, Final, get_args
 from urllib.parse import quote
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
 
-from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change
+from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change, Order
 from replication.config.limits import LimitError, parse_bytes, parse_records
 from replication.config.tree import FlowConfig
 from replication.control.changed import changed, in_force
@@ -40,21 +40,6 @@ from replication.state.readers import is_quick
 
 router = APIRouter(prefix="/api/v1", responses=schemas.PROBLEMS)
 
-Order = Literal[
-    "topics.add",
-    "topics.remove",
-    "topics.exclude",
-    "topics.include",
-    "groups.add",
-    "groups.remove",
-    "groups.exclude",
-    "groups.include",
-    "pause",
-    "resume",
-    "hold",
-    "release",
-    "limit",
-]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 SHOWN: Final = 20
