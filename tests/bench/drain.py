@@ -20,7 +20,7 @@ from rich.table import Table
 from replication.config.home import home
 from tests.bench.latency import WARM_UP_SECONDS
 from tests.bench.load import Load
-from tests.bench.options import add_topic_options, new_parser, positive
+from tests.bench.options import add_topic_options, chosen_from, new_parser, positive
 from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2
 from tests.bench.program import FAILURES, Bench, exit_code
 from tests.bench.race import Course
@@ -147,13 +147,6 @@ def _table(costs: Sequence[Cost], load: Load) -> Table:
     return table
 
 
-def _names(text: str) -> list[str]:
-    names = text.split(",")
-    if unknown := [name for name in names if name not in STANDING]:
-        raise argparse.ArgumentTypeError(f"unknown: {unknown[0]!r}; one of {', '.join(STANDING)}")
-    return names
-
-
 def _options() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--rate", type=positive, default=1000, help="records per second")
@@ -164,7 +157,7 @@ def _options() -> argparse.Namespace:
         help=f"each standing contender is measured, and {WARM_UP_SECONDS} s more",
     )  # fmt: skip
     parser.add_argument(
-        "--standing", type=_names, default=PEER, metavar="NAME,...",
+        "--standing", type=chosen_from(STANDING), default=PEER, metavar="NAME,...",
         help=f"contenders that run all the time: {', '.join(STANDING)}",
     )  # fmt: skip
     return parser.parse_args()

@@ -1,7 +1,7 @@
 """The command line of the benchmark."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from tests.bench.cases import case
 from tests.bench.latency import SMALLEST_BYTES
@@ -41,7 +41,7 @@ def parsed(arguments: Sequence[str], description: str) -> argparse.Namespace:
     parser.add_argument("--no-latency", action="store_true", help="throughput only")
     parser.add_argument("--no-throughput", action="store_true", help="latency only")
     parser.add_argument(
-        "--modes", type=_modes, default="realtime", metavar="MODE,...",
+        "--modes", type=chosen_from(MODES), default="realtime", metavar="MODE,...",
         help=f"of the mirror; {', '.join(MODES)}",
     )  # fmt: skip
     add_setting_option(parser)
@@ -126,12 +126,16 @@ def _size(text: str) -> int:
     return number
 
 
-def _modes(text: str) -> list[str]:
-    modes = text.split(",")
-    wrong = [mode for mode in modes if mode not in MODES]
-    if wrong:
-        raise argparse.ArgumentTypeError(f"unknown mode {wrong[0]!r}; modes: {', '.join(MODES)}")
-    return modes
+def chosen_from(known: Collection[str]) -> Callable[[str], list[str]]:
+    """The type of an option that takes some of *known*, with commas between them."""
+
+    def chosen(text: str) -> list[str]:
+        names = text.split(",")
+        if unknown := [name for name in names if name not in known]:
+            raise argparse.ArgumentTypeError(f"unknown: {unknown[0]!r}; one of {', '.join(known)}")
+        return names
+
+    return chosen
 
 
 def _assignment(text: str) -> str:

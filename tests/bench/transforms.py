@@ -25,7 +25,7 @@ from replication.demo.brokers import Broker, BrokerSettings, two_clusters
 from replication.demo.workload import create_topic
 from tests.bench.codecs import measure
 from tests.bench.load import delete
-from tests.bench.options import new_parser, positive
+from tests.bench.options import chosen_from, new_parser, positive
 from tests.bench.peers import MODES, Contender, Mirror, MirrorMaker2, Race
 from tests.bench.throughput import Throughput
 from tests.support.topics import now_ms
@@ -156,19 +156,12 @@ def _fill(broker: Broker, records: int) -> None:
     producer.flush(FLUSH_SECONDS)
 
 
-def _kinds(text: str) -> list[str]:
-    kinds = text.split(",")
-    if unknown := [kind for kind in kinds if kind not in NAMES]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is none of: {', '.join(NAMES)}")
-    return kinds
-
-
 def _options() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--records", type=positive, default=1_000_000, help="in the topic")
     parser.add_argument("--rounds", type=positive, default=1, help="of all kinds")
     parser.add_argument("--mode", choices=("realtime", "microbatch"), default="realtime")
-    parser.add_argument("--only", type=_kinds, default=list(NAMES), metavar="KIND,...")
+    parser.add_argument("--only", type=chosen_from(NAMES), default=list(NAMES), metavar="KIND,...")
     return parser.parse_args()
 
 
