@@ -4,11 +4,11 @@ import socket
 import threading
 import time
 from collections import deque
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from random import Random
 
-from replication.demo.ports import HOST
+from tests.support.proxy import Listening
 
 CHUNK_BYTES = 1 << 18
 
@@ -31,7 +31,7 @@ class Way:
     window_bytes: int = 1 << 24
 
 
-class FarBroker(AbstractContextManager["FarBroker"]):
+class FarBroker(Listening):
     """Listens for *port* of this machine, at the other end of *way*.
 
     Args:
@@ -40,37 +40,18 @@ class FarBroker(AbstractContextManager["FarBroker"]):
     """
 
     def __init__(self, port: int, way: Way) -> None:
-        self._target, self._way = port, way
-        self._server = socket.create_server((HOST, 0))
-        self._open: list[socket.socket] = []
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._way = way
+        super().__init__(port)
 
-    def __exit__(self, *_: object) -> None:
-        for one in (self._server, *self._open):
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
-            one.close()
+    def __enter__(self) -> "FarBroker":  # noqa: PYI034 - typing has Self from 3.11
+        return self
 
-    @property
-    def bootstrap(self) -> str:
-        """The address that clients connect to."""
-        return f"{HOST}:{self._server.getsockname()[1]}"
-
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._server.accept()
-                self._open.append(client)
-                try:
-                    broker = socket.create_connection((HOST, self._target))
-                except OSError:  # the broker is down
-                    client.close()
-                    continue
-                self._open.append(broker)
-                for ends in ((client, broker), (broker, client)):
-                    for one in ends:
-                        one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    Direction(*ends, self._way).start()
+    def carry(self, client: socket.socket, broker: socket.socket) -> None:
+        """Begins to forward between the two."""
+        for ends in ((client, broker), (broker, client)):
+            for one in ends:
+                one.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            Direction(*ends, self._way).start()
 
 
 class Direction:

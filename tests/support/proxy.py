@@ -53,25 +53,20 @@ class NextIsSent:
                     self._may_answer.set()
 
 
-class Proxy(AbstractContextManager["Proxy"]):
-    """Forwards connections to *port* of this machine until `cut`; `heal` forwards again.
+class Listening(AbstractContextManager["Listening"]):
+    """Accepts connections for a broker of this machine, and connects to it for each.
 
     Args:
         port: Of the broker's listener that nobody else uses.
-        holding: Holds back answers.
     """
 
-    def __init__(self, port: int, holding: NextIsSent | None = None) -> None:
-        self._target, self._holding = port, holding
+    def __init__(self, port: int) -> None:
+        self._target = port
         self._server = socket.create_server((HOST, 0))
-        self._flows = threading.Event()
-        self._flows.set()
-        self._loses = False
         self._open: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
     def __exit__(self, *_: object) -> None:
-        self._flows.set()
         for one in (self._server, *self._open):
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
@@ -81,6 +76,46 @@ class Proxy(AbstractContextManager["Proxy"]):
     def bootstrap(self) -> str:
         """The address that clients connect to."""
         return f"{HOST}:{self._server.getsockname()[1]}"
+
+    def carry(self, client: socket.socket, broker: socket.socket) -> None:
+        """Begins to forward between the two."""
+        raise NotImplementedError
+
+    def _accept(self) -> None:
+        with suppress(OSError):
+            while True:
+                client, _ = self._server.accept()
+                self._open.append(client)
+                try:
+                    broker = socket.create_connection((HOST, self._target))
+                except OSError:  # the broker is down
+                    client.close()
+                    continue
+                self._open.append(broker)
+                self.carry(client, broker)
+
+
+class Proxy(Listening):
+    """Forwards connections to *port* of this machine until `cut`; `heal` forwards again.
+
+    Args:
+        port: Of the broker's listener that nobody else uses.
+        holding: Holds back answers.
+    """
+
+    def __init__(self, port: int, holding: NextIsSent | None = None) -> None:
+        self._holding = holding
+        self._flows = threading.Event()
+        self._flows.set()
+        self._loses = False
+        super().__init__(port)
+
+    def __enter__(self) -> "Proxy":  # noqa: PYI034 - typing has Self from 3.11
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._flows.set()
+        super().__exit__()
 
     def cut(self, *, loses: bool = False) -> None:
         """Holds back all bytes, as a broken network does.
@@ -96,14 +131,10 @@ class Proxy(AbstractContextManager["Proxy"]):
         """Forwards again, first what was held back and is not lost."""
         self._flows.set()
 
-    def _accept(self) -> None:
-        with suppress(OSError):
-            while True:
-                client, _ = self._server.accept()
-                broker = socket.create_connection((HOST, self._target))
-                self._open += client, broker
-                for action in (self._ask, self._answer):
-                    threading.Thread(target=action, args=(client, broker), daemon=True).start()
+    def carry(self, client: socket.socket, broker: socket.socket) -> None:
+        """Begins to forward between the two."""
+        for action in (self._ask, self._answer):
+            threading.Thread(target=action, args=(client, broker), daemon=True).start()
 
     def _ask(self, client: socket.socket, broker: socket.socket) -> None:
         self._forward(self._holding.requests(client) if self._holding else chunks(client), broker)
