@@ -100,7 +100,7 @@ class _Pair:
 
     def _report(self, error: ReplicationError) -> None:
         """Logs why the heartbeats wait: once, unless the reason becomes another one."""
-        reason = error.code if isinstance(error, CallError) else str(error)
+        reason = error.cause if isinstance(error, CallError) else str(error)
         if reason == self._waits_for:
             return
         self._waits_for = reason

@@ -87,6 +87,15 @@ class CallError(ClusterError):
         super().__init__(text)
 
     @property
+    def cause(self) -> str:
+        """What stays the same as long as the same thing must be mended: an ACL, else the code.
+
+        Kafka has one code for each kind of ACL that a user lacks, and a client of a topic that it
+        may not write gets one of two.
+        """
+        return self.command or self.code
+
+    @property
     def is_temporary(self) -> bool:
         """Whether the cluster may answer later without intervention: it is down, or elects."""
         return self.code in UNREACHABLE | RETRIABLE | {SILENT_LEADER}

@@ -142,15 +142,16 @@ def test_a_topic_that_exists_is_used_as_it_is_and_one_that_was_deleted_is_back_a
         assert target.describe([topic])[topic].partitions == 5
 
 
+@pytest.mark.parametrize("idempotent", ["true", "false"])  # the broker refuses it by another code
 def test_without_permission_one_line_is_logged_until_it_is_granted(
-    strict: Strict, said: SaidLines
+    strict: Strict, said: SaidLines, idempotent: str
 ) -> None:
     flow = unique_flow()
     login = {
         f"{alias}.{key}": value
         for alias, side in zip((flow.source, flow.target), strict, strict=True)
         for key, value in side.client("SCRAM").items()
-    }
+    } | {f"{flow.target}.producer.enable.idempotence": idempotent}
     brokers = (strict[0].broker, strict[1].broker)
     config = flow_config(*brokers, topics="none", settings=login, flow=flow)
     publisher = FlowPublisher(config)

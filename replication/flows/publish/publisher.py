@@ -95,7 +95,7 @@ class FlowPublisher:
             self._turns.forget()
 
     def _report(self, error: ReplicationError) -> None:
-        reason = error.code if isinstance(error, CallError) else str(error)
+        reason = error.cause if isinstance(error, CallError) else str(error)
         self._turns.forget()
         if reason != self._failure:
             self._failure = reason
