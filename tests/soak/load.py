@@ -19,6 +19,8 @@ PATTERN = "soak-.*"
 PLAIN, TRANSACTIONAL, COMPACTED = "soak-plain", "soak-transactional", "soak-compacted"
 RECORD_BYTES = 200
 BURST_RECORDS = 20_000
+ANSWER_MS = "300000"
+"""How long a cluster may be silent for the soak's own clients: a broker may be starved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ class Load:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-        self._cluster = Cluster("A", {"bootstrap.servers": bootstrap})
+        self._cluster = patient_cluster("A", bootstrap)
         self.topics: dict[str, SoakTopic] = {}
         self._records: dict[str, Iterator[ProducedRecord]] = {}
         self._producers: dict[str, PacedProducer] = {}
@@ -135,6 +137,11 @@ class Load:
     def _end(self, name: str) -> None:
         with suppress(ClusterError, KafkaException):
             self._producers.pop(name).finish()
+
+
+def patient_cluster(alias: str, bootstrap: str) -> Cluster:
+    """Returns a client that waits for a cluster as long as a fault and a full machine may last."""
+    return Cluster(alias, {"bootstrap.servers": bootstrap, "default.api.timeout.ms": ANSWER_MS})
 
 
 def _records(partitions: int) -> Iterator[ProducedRecord]:

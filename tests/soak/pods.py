@@ -27,7 +27,7 @@ from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.state.readers import open_reader
-from tests.soak.load import PLAIN, RECORD_BYTES, Load
+from tests.soak.load import PLAIN, RECORD_BYTES, Load, patient_cluster
 from tests.soak.verdict import Verdict, judge_topic
 from tests.support.mirror_files import FLOW
 from tests.support.topics import now_ms
@@ -88,7 +88,7 @@ def fill(source: str, topic: str, count: int) -> None:
 def run_load(source: str, target: str, seconds: float) -> None:
     """Produces for so long, a burst now and then; prints how long nothing was copied."""
     is_ended = ended()
-    load, cluster = Load(source), Cluster(FLOW.target, {"bootstrap.servers": target})
+    load, cluster = Load(source), patient_cluster(FLOW.target, target)
     load.fill()
     began = moved = burst = time.monotonic()
     last = -1
@@ -133,7 +133,7 @@ def _copied(load: Load, target: Cluster) -> int:
 def judge(source: str, target: str, state_dir: str) -> bool:
     """Compares every topic of the load and the map with its records; whether all is right."""
     verdict = Verdict()
-    names = Cluster(FLOW.source, {"bootstrap.servers": source}).topic_names()
+    names = patient_cluster(FLOW.source, source).topic_names()
     with open_reader(StateAccess(state_dir)) as state:
         for topic in sorted(name for name in names if name.startswith("soak-")):
             judge_topic((source, target), topic, state, verdict)

@@ -10,7 +10,7 @@ from replication.config.home import home
 from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clusters
 from replication.kafka.cluster import Cluster
 from replication.model import Mode, TopicPartition
-from tests.soak.load import PATTERN, Load
+from tests.soak.load import PATTERN, Load, patient_cluster
 from tests.soak.processes import Drains, Job, Mirrors, Pair
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
@@ -155,7 +155,7 @@ def running_scene(
         else:
             machines = configs[:1] if is_driver_spared else configs
             mirrors = Pair(folder, arguments, say, machines, mode)
-        target = Cluster("B", {"bootstrap.servers": clusters[1].bootstrap})
+        target = patient_cluster("B", clusters[1].bootstrap)
         try:
             yield Scene(folder, configs, clusters, spark, load, mirrors, target, is_driver_spared)
         finally:
