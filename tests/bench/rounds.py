@@ -29,6 +29,7 @@ from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import kafka_jars, open_jvm
 from replication.model import Committed, TopicPartition
+from tests.bench.many import broker_heap_mb, raise_file_limit
 from tests.bench.options import add_setting_option, assignments, new_parser, positive
 from tests.bench.peers import MODES, Mirror, Race, running
 from tests.bench.usage import usage
@@ -51,7 +52,9 @@ POLL_SECONDS = 0.5
 def main() -> int:
     """Prints the table."""
     options = _options()
-    brokers = BrokerSettings(jars=home() / "jars" / "kafka")
+    raise_file_limit(options.partitions)
+    heap_mb = broker_heap_mb(options.partitions)
+    brokers = BrokerSettings(jars=home() / "jars" / "kafka", heap_mb=heap_mb)
     with (
         tempfile.TemporaryDirectory(prefix="rounds-") as name,
         two_clusters(Path(name, "brokers"), brokers) as clusters,
@@ -100,7 +103,8 @@ def _fill(clusters: Clusters, partitions: int, groups: int) -> None:
     with sending(source.bootstrap) as sender:
         now_ms = time.time_ns() // 1_000_000
         records = plain_records(partitions, size_bytes=100, now_ms=now_ms)
-        sender.send_all(TOPIC, islice(records, 100 * partitions))
+        for _ in range(10):  # a broker does not take those of thousands of partitions in time
+            sender.send_all(TOPIC, islice(records, 10 * partitions))
     positions = {TopicPartition(TOPIC, number): Committed(50) for number in range(partitions)}
     with (
         open_jvm(kafka_jars()) as jvm,
