@@ -43,11 +43,18 @@ class Holder:
         epoch: Of the part's lease; 0 for what has none.
         member: Its static id in the lease's group; "" without one.
         worker: What Connect shows: ``host/A->B/UUID``.
+        since: When it took the lease, in epoch seconds; None for what has none.
     """
 
     epoch: int
     member: str
     worker: str
+    since: float | None = None
+
+
+Speaker = tuple[int, str]
+"""The epoch of a lease, and the member of its group that had it. Epochs begin anew with a new state
+directory, so that two owners may have the same one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,7 @@ class Word:
         said_at: When, in epoch seconds of the broker.
         part: The part.
         heard: When it came in, by this process's own clock; None if it was there already.
+        since: When whoever said it took the lease; None if that is not known.
     """
 
     observed: Observation
@@ -71,6 +79,12 @@ class Word:
     said_at: float
     part: Part = "records"
     heard: float | None = None
+    since: float | None = None
+
+    @property
+    def speaker(self) -> Speaker:
+        """Whose word it is."""
+        return self.epoch, self.member
 
     @property
     def patience(self) -> float:
@@ -89,7 +103,7 @@ class Words:
         self.flow = flow
         self.unreadable = ""
         self._parts: dict[Part, Word] = {}
-        self._topics: dict[str, tuple[int, TopicFigures]] = {}
+        self._topics: dict[str, dict[Speaker, TopicFigures]] = {}
         self._last: Word | None = None
         self._is_known = True
 
@@ -149,9 +163,9 @@ class Words:
         if word is None:
             return None
         records = self._parts.get("records")
-        least = records.epoch if records is not None else 0
-        # of an earlier owner: this one may not replicate the topic any more
-        known = {name: topic for name, (epoch, topic) in self._topics.items() if epoch >= least}
+        speaker = None if records is None else records.speaker
+        # an earlier owner may have replicated other topics, and its words may come in late
+        known = {name: said[speaker] for name, said in self._topics.items() if speaker in said}
         topics = tuple(known[name] for name in sorted(known))
         groups, checkpoints = word.observed.groups, self._parts.get("checkpoints")
         if not groups and checkpoints is not None:
@@ -165,39 +179,42 @@ class Words:
         if part is None:
             return
         observed = observation(ours["observation"])
+        epoch, member = _speaker(ours)
+        owner = observed.owner  # which versions before say instead; the word of an end has none
+        since = ours.get("since", owner and owner.since)
+        interval = float(ours["interval"])
+        word = Word(observed, epoch, member, interval, said_at, part, heard, since)
         known = self._parts.get(part)
-        if observed.flow != self.flow or (known is not None and _is_earlier(ours, observed, known)):
+        if observed.flow != self.flow or (known is not None and _is_earlier(word, known)):
             return
-        if known is not None and ours["epoch"] < known.epoch:
-            self._topics.clear()
-        self._parts[part] = Word(
-            observed,
-            int(ours["epoch"]),
-            str(ours["member"]),
-            float(ours["interval"]),
-            said_at,
-            part,
-            heard,
-        )
+        if known is not None and known.speaker != word.speaker and part == "records":
+            self._forget_topics(known.speaker)
+        self._parts[part] = word
+
+    def _forget_topics(self, speaker: Speaker) -> None:
+        for said in self._topics.values():
+            said.pop(speaker, None)
 
     def _take_topic(self, topic: str, ours: Mapping[str, Any] | None) -> None:
         if ours is None:
             self._topics.pop(topic, None)
-            return
-        epoch, known = int(ours["epoch"]), self._topics.get(topic)
-        if known is None or epoch >= known[0]:
-            self._topics[topic] = (epoch, read_topic(ours["row"]))
+        else:
+            said = self._topics.setdefault(topic, {})
+            said[_speaker(ours)] = read_topic(ours["row"])
 
 
-def _is_earlier(ours: Mapping[str, Any], observed: Observation, known: Word) -> bool:
-    """Returns whether a word is of an owner before the one of the *known* word.
+def _speaker(ours: Mapping[str, Any]) -> Speaker:
+    return int(ours["epoch"]), str(ours["member"])
+
+
+def _is_earlier(word: Word, known: Word) -> bool:
+    """Returns whether *word* is of an owner before the one of the *known* word.
 
     Where the table of leases has begun anew, so have the epochs: then the later owner counts.
     """
-    if ours["epoch"] >= known.epoch:
+    if word.epoch >= known.epoch:
         return False
-    own, other = observed.owner, known.observed.owner
-    return own is None or other is None or own.since <= other.since
+    return word.since is None or known.since is None or word.since <= known.since
 
 
 def part_words(
@@ -248,7 +265,8 @@ def topic_key(topic: str) -> StatusKey:
 
 
 def _ours(holder: Holder) -> dict[str, object]:
-    return {"v": VERSION, "epoch": holder.epoch, "member": holder.member}
+    known = {} if holder.since is None else {"since": holder.since}
+    return {"v": VERSION, "epoch": holder.epoch, "member": holder.member, **known}
 
 
 def _task(observed: Observation, holder: Holder) -> bytes:

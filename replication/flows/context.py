@@ -201,7 +201,8 @@ class FlowContext:
         self.tally.claims.add(lease.owner)
         claim = lease.claim
         worker = f"{claim.host}/{flow}/{claim.id}"
-        self.spoke_as[lease.name.part] = Holder(lease.epoch, claim.instance, worker)
+        since = claim.since.timestamp()
+        self.spoke_as[lease.name.part] = Holder(lease.epoch, claim.instance, worker, since)
         if not lease.name.part:
             self.tally.epoch = lease.epoch
 

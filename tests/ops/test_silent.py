@@ -4,14 +4,19 @@ The mirror runs as a user runs it; the commands are other processes.
 """
 
 import json
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from replication.config.file import load_config
 from replication.demo.mirror_process import MirrorProcess
 from replication.demo.workload import create_topic
+from replication.figures.observation import Observation
+from replication.figures.words import Holder
+from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
 from tests.support.cli import ok, run
 from tests.support.commands import start_mirror
@@ -103,6 +108,21 @@ def test_a_process_that_was_stopped_has_said_so(file: Path) -> None:
     code, line = check(file)
     assert code == 0
     assert "exit code 0" in line
+
+
+def test_a_flow_is_heard_whose_state_directory_has_begun_anew(file: Path, flow: Flow) -> None:
+    """What another one has said ended well, and in the 57th lease: this one's is the first."""
+    before = Observation(flow, time.time(), "stopped", time.time(), ended_at=time.time())
+    publisher = FlowPublisher(load_config(str(file)).flows[0])
+    publisher.publish(before, {"records": Holder(57, "m57", "w", since=time.time())})
+    publisher.close()
+    assert state(file) == "stopped"
+
+    with running(file) as mirror:
+        wait_until(lambda: state(file) == "running", START_SECONDS)
+        assert check(file)[0] == 0
+        mirror.stop()
+    assert "exit code 0" in check(file)[1]
 
 
 @pytest.mark.soak

@@ -36,7 +36,13 @@ LOOK = Observation(FLOW, 1_000.0, "running", since=900.0, generation=3)
 
 def say(words: Words, look: Observation, epoch: int, at: float, part: Part = "records") -> None:
     """Lets a holder of *epoch* say *look* at that time."""
-    holder = Holder(epoch, f"m{epoch}", "w")
+    say_as(words, look, Holder(epoch, f"m{epoch}", "w"), at, part)
+
+
+def say_as(
+    words: Words, look: Observation, holder: Holder, at: float, part: Part = "records"
+) -> None:
+    """Lets *holder* say *look* at that time."""
     for key, value in part_words(look, {part: holder}, 5).items():
         words.take(key.encode(), value, at)
     for topic, word in topic_words(look, holder).items():
@@ -68,6 +74,46 @@ def test_an_owner_whose_epochs_began_anew_is_heard_and_a_paused_one_is_not() -> 
     say(words, replace(LOOK, owner=late), 2, 30.0)
     say(words, replace(LOOK, owner=early, state="stopped"), 1, 40.0)
     assert words.last.observed.state == "running"
+
+
+ENDED = replace(LOOK, state="stopped", ended_at=150.0)
+"""The last word of a flow, which has no owner any more."""
+
+
+def test_an_owner_with_a_new_state_directory_is_heard_after_one_that_has_ended() -> None:
+    words = Words(FLOW)
+    early, late = Holder(57, "m57", "w", since=100.0), Holder(1, "m1", "w", since=200.0)
+
+    say_as(words, ENDED, early, 10.0)
+    say_as(words, replace(LOOK, owner=Owner("b", 2, since=200.0)), late, 20.0)
+    assert words.last is not None
+    assert (words.last.observed.state, words.last.member) == ("running", "m1")
+
+    say_as(words, replace(ENDED, state="drained"), late, 40.0)
+    assert words.last.observed.state == "drained"
+
+
+@given(st.permutations(["topic", "topic", "part", "part"]))
+def test_topics_are_of_the_owner_that_is_heard_in_whatever_order_partitions_are_read(
+    order: list[str],
+) -> None:
+    """Of each key an old word comes first. The new owner's epoch is of another state directory."""
+    words, met = Words(FLOW), set[str]()
+    old, new = Holder(2, "m2", "w", since=100.0), Holder(1, "m1", "w", since=200.0)
+
+    for what in order:
+        holder, lag = (new, 1.0) if what in met else (old, 7.0)
+        met.add(what)
+        topic = TopicFigures("t", None, "copying", "", {"lag_records": lag})
+        if what == "topic":
+            said = topic_words(replace(LOOK, topics=(topic,)), holder)["t"]
+            words.take(topic_key("t").encode(), said, 1.0)
+        else:
+            for key, value in part_words(LOOK, {"records": holder}, 5).items():
+                words.take(key.encode(), value, 1.0)
+
+    assert words.last is not None
+    assert [one.figures["lag_records"] for one in words.last.observed.topics] == [1.0]
 
 
 def test_topics_that_the_owner_does_not_replicate_are_gone() -> None:

@@ -15,7 +15,7 @@ from tests.support.stored import stored
 from tests.support.topics import copied, now_ms, send_records
 from tests.support.waiting import measured
 
-pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.soak]
+pytestmark = [pytest.mark.cluster, pytest.mark.job]
 
 SIZE = 1_000
 RECORDS = 30_000
