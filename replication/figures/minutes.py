@@ -35,6 +35,21 @@ class Minute:
     state: str
 
 
+@dataclass(frozen=True, slots=True)
+class CountedMinutes:
+    """How many minutes of a flow the table has, and how these were.
+
+    Args:
+        known: All of them.
+        late: Those in which something lagged that nobody had paused.
+        paused: Those in which an operator had paused something.
+    """
+
+    known: int
+    late: int
+    paused: int
+
+
 @dataclass(slots=True)
 class Minutes:
     """Collects the observations of one flow, and gives the rows of each minute that is over."""
@@ -71,6 +86,7 @@ class Minutes:
         own = {
             **_sums(last.figures, before.figures),
             **_worst(looks),
+            "paused": max(one.labelled.get("partitions", {}).get("paused", 0) for one in self._seen),
             "in_flight": _most(looks, "in_flight_records"),
             **_durations(last.histograms, before.histograms),
             "restarts": _grown(last, before, "restarts_total"),
@@ -91,14 +107,18 @@ class Minutes:
     ) -> list[tuple[str, dict[str, float | None], str]]:
         """Returns the topics that move or lag, those first that lag most."""
         earlier = {topic.topic: topic for topic in before.topics}
-        looks: dict[str, list[Mapping[str, float]]] = {}
+        looks: dict[str, list[TopicFigures]] = {}
         for one in self._seen:
             for topic in one.topics:
-                looks.setdefault(topic.topic, []).append(topic.figures)
+                looks.setdefault(topic.topic, []).append(topic)
         found = []
         for topic in last.topics:
-            then = earlier.get(topic.topic, topic)
-            values = {**_sums(topic.figures, then.figures), **_worst(looks[topic.topic])}
+            then, seen = earlier.get(topic.topic, topic), looks[topic.topic]
+            values = {
+                **_sums(topic.figures, then.figures),
+                **_worst([look.figures for look in seen]),
+                "paused": max(map(_paused, seen)),
+            }
             if _moves(topic, values):
                 found.append((topic.topic, values, topic.state))
         return sorted(found, key=lambda row: (-(row[1]["lag_seconds"] or 0), row[0]))
@@ -112,6 +132,10 @@ def _moves(topic: TopicFigures, values: Mapping[str, float | None]) -> bool:
     return topic.state != "copying" or bool(values["records"] or values["lag_records"])
 
 
+def _paused(topic: TopicFigures) -> int:
+    return sum(part.state == "paused" for part in topic.partitions)
+
+
 def _sums(last: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float | None]:
     return {
         name: last[f"{name}_total"] - before.get(f"{name}_total", 0)
@@ -122,7 +146,8 @@ def _sums(last: Mapping[str, float], before: Mapping[str, float]) -> dict[str, f
 
 
 def _worst(looks: Sequence[Mapping[str, float]]) -> dict[str, float | None]:
-    return {name: _most(looks, name) for name in ("lag_records", "lag_seconds")}
+    names = ("lag_records", "lag_seconds", "unpaused_lag_seconds")
+    return {name: _most(looks, name) for name in names}
 
 
 def _most(looks: Sequence[Mapping[str, float]], name: str) -> float | None:
@@ -156,6 +181,9 @@ def _joined(rows: Sequence[tuple[str, dict[str, float | None], str]]) -> dict[st
 
     sums: dict[str, Any] = {
         name: sum(found) if (found := known(name)) else None
-        for name in ("records", "bytes", "lag_records")
+        for name in ("records", "bytes", "lag_records", "paused")
     }
-    return {**sums, "lag_seconds": max(known("lag_seconds"), default=None)}
+    worst = {
+        name: max(known(name), default=None) for name in ("lag_seconds", "unpaused_lag_seconds")
+    }
+    return {**sums, **worst}

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 from replication.figures.document import document, flow_document, text_of
+from replication.figures.minutes import CountedMinutes
 from replication.figures.observation import (
     Observation,
     TopicFigures,
@@ -101,7 +102,7 @@ _BUDGET_MINUTES: Final = FRESH_DAYS * 1440 * (1 - FRESH_SHARE)
 
 
 def freshness_answer(
-    flow: Flow, lag_seconds: float, counted: tuple[int, int] | None
+    flow: Flow, lag_seconds: float, counted: CountedMinutes | None
 ) -> dict[str, Any]:
     """Returns what is left of the minutes in which a flow may lag.
 
@@ -110,17 +111,18 @@ def freshness_answer(
         lag_seconds: Its limit.
         counted: Its minutes of history, and those with a greater lag; None if out of reach.
     """
-    minutes, late = counted if counted and counted[0] else (None, None)
+    known = counted if counted is not None and counted.known else None
     return {
         "flow": flow_document(flow),
         "lag_seconds": lag_seconds,
         "objective": FRESH_SHARE,
         "days": FRESH_DAYS,
-        "minutes": minutes,
-        "late_minutes": late,
-        "fresh_share": 1 - late / minutes if minutes and late is not None else None,
+        "minutes": None if known is None else known.known,
+        "late_minutes": None if known is None else known.late,
+        "paused_minutes": None if known is None else known.paused,
+        "fresh_share": None if known is None else 1 - known.late / known.known,
         "budget_minutes": round(_BUDGET_MINUTES, 1),
-        "left_minutes": None if late is None else round(_BUDGET_MINUTES - late, 1),
+        "left_minutes": None if known is None else round(_BUDGET_MINUTES - known.late, 1),
     }
 
 

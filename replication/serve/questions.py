@@ -23,13 +23,14 @@ from replication.control.view import open_view
 from replication.control.written import open_written
 from replication.errors import StateError
 from replication.figures.document import flow_document, text_of
+from replication.figures.minutes import CountedMinutes
 from replication.model import Flow, TopicPartition
 from replication.offsets.goals import Goal
 from replication.offsets.guard import StartOffset
 from replication.serve.answers import FRESH_DAYS, freshness_answer
 from replication.serve.problems import ProblemError
 from replication.state.accept_requests import request_acceptance
-from replication.state.figures_table import late_minutes, stored_figures
+from replication.state.figures_table import count_minutes, stored_figures
 from replication.state.folder import check_begun
 from replication.state.move_requests import request_moves
 from replication.state.readers import is_quick, open_reader
@@ -60,7 +61,7 @@ class Questions:
     _figures: dict[tuple[Flow, str | None], tuple[float, float, Figures]] = field(
         default_factory=dict
     )
-    _late: dict[Flow, tuple[float, tuple[int, int] | None]] = field(default_factory=dict)
+    _late: dict[Flow, tuple[float, CountedMinutes | None]] = field(default_factory=dict)
 
     def flow(self, source: str, target: str) -> FlowConfig:
         """Returns a flow.
@@ -146,7 +147,7 @@ class Questions:
         if is_quick(self.config.access) and (not at or time.monotonic() - at >= _MINUTE_SECONDS):
             since = time.time() - FRESH_DAYS * 86_400
             with suppress(StateError), open_reader(self.config.access) as state:
-                counted = late_minutes(state, flow.flow, since, limit)
+                counted = count_minutes(state, flow.flow, since, limit)
             self._late[flow.flow] = time.monotonic(), counted
         return freshness_answer(flow.flow, limit, counted)
 

@@ -246,7 +246,8 @@ class FreshnessDocument(Model):
     objective: float = Field(description="The share of minutes that should not be late.")
     days: int
     minutes: int | None = Field(description="Those of the days before now that history has.")
-    late_minutes: int | None
+    late_minutes: int | None = Field(description="What is paused makes no minute late.")
+    paused_minutes: int | None = Field(description="Those in which something was paused.")
     fresh_share: float | None
     budget_minutes: float = Field(description="How many late minutes the objective allows.")
     left_minutes: float | None = Field(description="Negative: it is missed by so many.")

@@ -4,15 +4,22 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any, Final
 
-from replication.figures.minutes import Minute
+from replication.figures.minutes import CountedMinutes, Minute
 from replication.model import Flow
 from replication.state.sql import literal
 from replication.state.table_reader import StateReader
 
 FIGURES: Final = "figures"
-COUNTS: Final = ("records", "bytes", "lag_records", "in_flight", "restarts", "given_up")
+COUNTS: Final = ("records", "bytes", "lag_records", "in_flight", "restarts", "given_up", "paused")
 """Columns with whole numbers."""
-DURATIONS: Final = ("lag_seconds", "latency_p50", "latency_p99", "latency_max", "transfer_p99")
+DURATIONS: Final = (
+    "lag_seconds",
+    "unpaused_lag_seconds",
+    "latency_p50",
+    "latency_p99",
+    "latency_max",
+    "transfer_p99",
+)
 """Columns with seconds."""
 
 
@@ -54,10 +61,13 @@ def stored_figures(
     return [(at, _figures(row)) for at, row in sorted(found, key=lambda one: one[0])]
 
 
-def late_minutes(
+def count_minutes(
     state: StateReader, flow: Flow, since: float, lag_seconds: float
-) -> tuple[int, int]:
-    """Returns how many minutes of *flow* the table has since a time, and in how many it lagged.
+) -> CountedMinutes:
+    """Returns how many minutes of *flow* the table has since a time, and how these were.
+
+    What is paused is late because somebody wants that. Rows of versions that did not note it count
+    by the lag of everything.
 
     Args:
         state: The reader of the tables.
@@ -69,14 +79,17 @@ def late_minutes(
         StateError: The table cannot be read.
     """
     begin = literal(f"{datetime.fromtimestamp(since, timezone.utc):%F %T}")
+    lag, paused = "lag_seconds", "NULL"
+    if any("paused" in row for row in state.query(FIGURES, "SELECT * FROM {table} LIMIT 1")):
+        lag = "CASE WHEN paused IS NULL THEN lag_seconds ELSE unpaused_lag_seconds END"
+        paused = "CASE WHEN paused > 0 THEN 1 END"
     rows = state.query(
         FIGURES,
-        f"SELECT count(*) AS minutes, count(CASE WHEN lag_seconds > {lag_seconds:f} THEN 1 END) "  # noqa: S608 - literals only
-        f"AS late FROM {{table}} WHERE flow = {literal(flow)} AND topic IS NULL "
-        f"AND at >= CAST({begin} AS TIMESTAMP)",
+        f"SELECT count(*) AS known, count({paused}) AS paused, "  # noqa: S608 - literals only
+        f"count(CASE WHEN {lag} > {lag_seconds:f} THEN 1 END) AS late FROM {{table}} "
+        f"WHERE flow = {literal(flow)} AND topic IS NULL AND at >= CAST({begin} AS TIMESTAMP)",
     )
-    row = rows[0] if rows else {"minutes": 0, "late": 0}
-    return row["minutes"], row["late"]
+    return CountedMinutes(**rows[0]) if rows else CountedMinutes(0, 0, 0)
 
 
 def _figures(row: dict[str, Any]) -> dict[str, float | None]:
@@ -86,7 +99,7 @@ def _figures(row: dict[str, Any]) -> dict[str, float | None]:
         return row[name] / seconds if seconds and row[name] is not None else None
 
     return {
-        **{name: row[name] for name in (*COUNTS, *DURATIONS)},
+        **{name: row.get(name) for name in (*COUNTS, *DURATIONS)},
         "in_flight_records": row["in_flight"],
         "records_per_second": rate("records"),
         "bytes_per_second": rate("bytes"),

@@ -66,7 +66,7 @@ SCHEMAS = {
         "flow string, at timestamp, seconds double, topic string, state string, records bigint, "
         "bytes bigint, lag_records bigint, lag_seconds double, latency_p50 double, "
         "latency_p99 double, latency_max double, transfer_p99 double, in_flight bigint, "
-        "restarts bigint, given_up bigint"
+        "restarts bigint, given_up bigint, paused bigint, unpaused_lag_seconds double"
     ),
 }
 """The columns of each table, as in SQL."""
@@ -81,11 +81,13 @@ LATER: Final = frozenset(
         "last_batch",
         "machine",
         "partitions",
+        "paused",
         "reaction",
         "remote_id",
         "silence",
         "topic_id",
         "transform",
+        "unpaused_lag_seconds",
     }
 )
 """Columns that tables of earlier versions do not have."""

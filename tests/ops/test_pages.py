@@ -12,6 +12,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from replication.config.tree import FlowConfig
+from replication.figures.minutes import CountedMinutes
 from replication.figures.observation import Observation  # noqa: TC001
 from replication.serve.answers import freshness_answer
 from replication.serve.questions import Questions
@@ -57,7 +58,7 @@ class Known(Questions):
     """Knows each group without a cluster: an exact partition, and one without an answer."""
 
     def freshness(self, flow: FlowConfig) -> dict[str, Any]:
-        return freshness_answer(flow.flow, 30.0, (10_000, 5))
+        return freshness_answer(flow.flow, 30.0, CountedMinutes(10_000, late=5, paused=7))
 
     def group(self, flow: FlowConfig, name: str) -> tuple[list[dict[str, object]], list[str]]:
         exact = {"offset": 60, "quality": "exact", "reread": 0, "text": "exact"}
@@ -125,6 +126,7 @@ def test_a_page_shows_what_rest_says(page: Page, served: Served) -> None:
     assert "+ 1 standby" in served.ask("/").text
     fresh = served.ask("/api/v1/flows/A/B/freshness").json
     assert page.locator('[data-figure="left_minutes"]').inner_text() == str(fresh["left_minutes"])
+    assert page.locator('[data-figure="paused_minutes"]').inner_text() == "7"
     assert page.locator(".conditions").inner_text().count(EVIL) == 1
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from replication.figures.histogram import Histogram
 from replication.figures.minutes import MOST_TOPICS, OTHERS, Minute, Minutes
-from replication.figures.observation import Observation, TopicFigures
+from replication.figures.observation import Observation, PartitionFigures, TopicFigures
 from replication.model import Flow
 
 AB = Flow("A", "B")
@@ -56,7 +56,24 @@ def test_the_worst_lag_of_a_minute_stays() -> None:
 
 def test_what_is_unknown_is_none() -> None:
     (row,) = rows_of(look(1), look(60))
-    assert set(row.values.values()) == {None}
+    assert set(row.values.values()) == {None, 0}
+    assert row.values["paused"] == 0
+
+
+def test_a_minute_says_how_much_was_paused_in_it_and_the_lag_of_the_rest() -> None:
+    def pausing(at: float, paused: int, others: float) -> Observation:
+        """A look with *paused* partitions, which lag by far more than the others."""
+        figures = {"lag_seconds": 900.0, "unpaused_lag_seconds": others}
+        parts = tuple(PartitionFigures(n, "paused", {}) for n in range(paused))
+        topic = TopicFigures("t", None, "paused", "", figures, {}, parts)
+        counted = {"partitions": {"paused": float(paused)}}
+        return replace(look(at, **figures), labelled=counted, topics=(topic,))
+
+    own, topic = rows_of(pausing(1, 2, 3.0), pausing(30, 1, 4.0), pausing(50, 0, 1.0), look(60))
+    for row in (own, topic):
+        found = (row.values["paused"], row.values["unpaused_lag_seconds"])
+        assert found == (2, 4.0)
+        assert row.values["lag_seconds"] == 900
 
 
 def test_durations_are_those_of_the_minute() -> None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replication.figures.minutes import CountedMinutes
 from replication.model import Flow
 from replication.serve.answers import freshness_answer
 from replication.serve.charts import Line, Point, chart, short, sparkline, thin
@@ -147,10 +148,12 @@ def test_an_odd_cursor_is_none_of_the_list(parts: str) -> None:
 
 
 def test_a_flow_has_43_late_minutes_in_a_month() -> None:
-    fresh = freshness_answer(AB, 30.0, (10_000, 5))
+    fresh = freshness_answer(AB, 30.0, CountedMinutes(10_000, late=5, paused=7))
 
     assert (fresh["fresh_share"], fresh["late_minutes"], fresh["left_minutes"]) == (0.9995, 5, 38.2)
-    assert freshness_answer(AB, 30.0, (10_000, 50))["left_minutes"] == -6.8
-    for unknown in (None, (0, 0)):
+    assert fresh["paused_minutes"] == 7
+    missed = freshness_answer(AB, 30.0, CountedMinutes(10_000, late=50, paused=0))
+    assert missed["left_minutes"] == -6.8
+    for unknown in (None, CountedMinutes(0, 0, 0)):
         found = freshness_answer(AB, 30.0, unknown)
         assert found["left_minutes"] is found["fresh_share"] is found["minutes"] is None
