@@ -1,12 +1,13 @@
-"""How long records of one topic wait when other topics are added to the flow.
+"""How long records of one topic wait for what happens to other topics of the flow.
 
-A flow copies a topic at a steady rate. After the warm-up one topic after the other is created on
-the source; the flow finds each at its next topic refresh. Printed are the longest gap between two
-copies and percentiles of the latency of the first topic's records, while topics are added and, for
-comparison, before that:
+A flow copies a topic at a steady rate. After the warm-up an operator pauses another topic, resumes
+it, takes it from the flow, and adds it again; or topics are created on the source, which the flow
+finds at its next topic refresh. Printed are the longest gap between two copies of the first topic
+and percentiles of their latency, after each step and, for comparison, before the first one:
 
     .local/venv/bin/python -m tests.bench.gap
-    .local/venv/bin/python -m tests.bench.gap --mode microbatch --topics 5
+    .local/venv/bin/python -m tests.bench.gap --set replication.source=spark
+    .local/venv/bin/python -m tests.bench.gap --created 3 --mode microbatch
 """
 
 import argparse
@@ -15,7 +16,9 @@ import sys
 import tempfile
 import time
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
@@ -27,8 +30,9 @@ from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.latency import percentile
 from replication.demo.topic_log import log_ends
 from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
-from tests.bench.options import new_parser
+from tests.bench.options import add_setting_option, assignments, new_parser
 from tests.bench.peers import MODES, Mirror, Race, running
+from tests.support.cli import ok, run
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
 from tests.support.topics import fill
@@ -41,66 +45,97 @@ SETTLE_SECONDS = 10.0
 WAIT_SECONDS = 300.0
 POLL_SECONDS = 0.1
 
+OTHER = "gap-0"
+ORDERS: dict[str, tuple[str, ...]] = {
+    "a topic paused": ("pause", "--topic", OTHER),
+    "resumed": ("resume", "--topic", OTHER),
+    "removed": ("topics", "--remove", OTHER),
+    "added again": ("topics", "--add", OTHER),
+}
+Steps = Sequence[tuple[str, Callable[[], object]]]
+
 
 def main() -> int:
-    """Prints the table; the exit code is 1 if an added topic was not copied."""
+    """Prints the table; the exit code is 1 if another topic was not copied."""
     options = _options()
     load = os.getloadavg()[0]
-    seconds = QUIET_SECONDS + options.topics * BETWEEN_SECONDS + SETTLE_SECONDS
-    pace = Pace(
-        partitions=PARTITIONS, size_bytes=100, records_per_second=options.rate, seconds=seconds
-    )
     with (
         tempfile.TemporaryDirectory(prefix="gap-") as name,
         two_clusters(
             Path(name, "brokers"), BrokerSettings(jars=home() / "jars" / "kafka")
         ) as clusters,
     ):
-        seen, added_ns, missing = _measure(options, Path(name), clusters, pace)
-    before = bisect_left(seen.seen_ns, added_ns)
+        race = Race(
+            folder=Path(name, "race"),
+            source="s",
+            source_bootstrap=clusters[0].bootstrap,
+            target_bootstrap=clusters[1].bootstrap,
+            topic="gap",
+        )
+        seen, began, missing = _measure(options, race, clusters)
     table = Table(title=f"{options.mode}, {options.rate:g} records/s; load before: {load:.1f}")
     for heading in ("", "records", "longest gap ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms"):
         table.add_column(heading, justify="right" if heading else "left")
-    table.add_row("before", *_figures(seen[:before]))
-    table.add_row(f"{options.topics} topics added", *_figures(seen[before:]))
+    starts = [bisect_left(seen.seen_ns, at_ns) for _, at_ns in began]
+    for (what, _), start, end in zip(began, starts, [*starts[1:], len(seen)], strict=True):
+        # with the last one before it, so that a gap counts where it ends
+        table.add_row(what, *_figures(seen[max(0, start - 1) : end]))
     Console().print(table)
     for topic in missing:
-        Console(stderr=True).print(f"{topic} was added and not copied")
+        Console(stderr=True).print(f"{topic} was not copied")
     return 1 if missing else 0
 
 
 def _measure(
-    options: argparse.Namespace, folder: Path, clusters: Clusters, pace: Pace
-) -> tuple[Copies, int, list[str]]:
-    """The first topic's copies, when the first topic was added, and which ones were not copied."""
+    options: argparse.Namespace, race: Race, clusters: Clusters
+) -> tuple[Copies, list[tuple[str, int]], list[str]]:
+    """The first topic's copies, when each step began, and which other topics were not copied."""
     source, target = clusters
-    race = Race(
-        folder=folder / "race",
-        source="s",
-        source_bootstrap=source.bootstrap,
-        target_bootstrap=target.bootstrap,
-        topic="gap",
-    )
-    settings = {"{source}->{target}.topics": "gap.*", "refresh.topics.interval.seconds": "2"}
+    others = [f"gap-{number}" for number in range(options.created)] or [OTHER]
     fill(source, race.topic, PARTITIONS, RECORDS)
-    added = [f"gap-{number}" for number in range(options.topics)]
+    if options.created:
+        steps: Steps = [(f"{one} created", partial(fill, source, one, 1, RECORDS)) for one in others]
+    else:
+        fill(source, OTHER, 1, RECORDS)
+        file = race.folder / "mm2.properties"  # which the contender writes
+        steps = [(what, partial(_order, file, *order)) for what, order in ORDERS.items()]
+    settings = {
+        "{source}->{target}.topics": "gap.*" if options.created else f"gap, {OTHER}",
+        "refresh.topics.interval.seconds": "2" if options.created else "600",
+        **assignments(options.set),
+    }
     contender = Mirror(mode=options.mode, settings=settings)
+    began = list[tuple[str, int]]()
     with running(contender, race) as process, ThreadPoolExecutor(1) as pool:
         _await_copies(process, target.bootstrap, race.remote_topic)
-        topics = race.topic, race.remote_topic
+        topics, pace = (race.topic, race.remote_topic), _pace(options, len(steps))
         seen: Future[Copies] = pool.submit(
             copies_seen, source.bootstrap, target.bootstrap, topics, pace
         )
-        time.sleep(WARM_UP_SECONDS + QUIET_SECONDS)
-        added_ns = time.time_ns()
-        for topic in added:
-            fill(source, topic, 1, RECORDS)
+        time.sleep(WARM_UP_SECONDS)
+        began.append(("before", time.time_ns()))
+        time.sleep(QUIET_SECONDS)
+        for what, do in steps:
+            began.append((what, time.time_ns()))
+            do()
             time.sleep(BETWEEN_SECONDS)
         copies = seen.result()
         process.check()
-        ends = log_ends(target.bootstrap, [f"{race.source}.{topic}" for topic in added])
+        ends = log_ends(target.bootstrap, [f"{race.source}.{topic}" for topic in others])
         process.end()
-    return copies, added_ns, [topic for topic, end in ends.items() if end < RECORDS]
+    return copies, began, [topic for topic, end in ends.items() if end < RECORDS]
+
+
+def _pace(options: argparse.Namespace, steps: int) -> Pace:
+    seconds = QUIET_SECONDS + steps * BETWEEN_SECONDS + SETTLE_SECONDS
+    return Pace(
+        partitions=PARTITIONS, size_bytes=100, records_per_second=options.rate, seconds=seconds
+    )
+
+
+def _order(file: Path, command: str, *arguments: str) -> None:
+    """Runs a command, which returns when the change is in force."""
+    ok(run(command, file, *arguments))
 
 
 def _await_copies(process: RunningProcess, bootstrap: str, topic: str) -> None:
@@ -124,7 +159,11 @@ def _options() -> argparse.Namespace:
     parser = new_parser(__doc__)
     parser.add_argument("--mode", choices=MODES[:2], default="realtime", help="of the mirror")
     parser.add_argument("--rate", type=float, default=1000.0, help="records per second")
-    parser.add_argument("--topics", type=int, default=3, help="how many are added")
+    parser.add_argument(
+        "--created", type=int, default=0, metavar="TOPICS",
+        help="how many topics are created, in place of what operators do",
+    )  # fmt: skip
+    add_setting_option(parser)
     return parser.parse_args()
 
 
