@@ -169,10 +169,13 @@ class FlowBoard:
         if (activity, reason) != (self._state.activity, self._state.reason):
             self._state = State(activity, reason=reason)
 
-    def have_nothing(self, *, is_paused: bool) -> None:
-        """Notes that there is nothing to copy now: it is all paused, or no topic matches."""
+    def have_nothing(self, *, is_paused: bool, held: Sequence[str] = ()) -> None:
+        """Notes that there is nothing to copy now: it is all paused, or no topic matches.
+
+        Whoever sees the flow from another host learns which operations *held* it.
+        """
         if is_paused:
-            self.turn_to("paused")
+            self.turn_to("paused", f"held by {', '.join(held)}" if held else "")
         else:
             self.turn_to("waiting", "no topic matches")
 

@@ -102,6 +102,15 @@ def test_a_flow_of_which_all_is_paused_is_paused_and_does_not_wait(
     assert STATES[board.look().state.activity] == state
 
 
+def test_what_holds_a_flow_is_seen_wherever_its_word_is_read() -> None:
+    board = FlowBoard()
+    board.have_nothing(is_paused=True, held=("dr-1", "dr-2"))
+    assert board.look().state.reason == "held by dr-1, dr-2"
+
+    board.have_nothing(is_paused=True)
+    assert board.look().state.reason == ""
+
+
 def test_a_resumed_partition_has_as_long_as_any_other_until_it_is_stalled() -> None:
     board, partitions = begun(), Partitions()
     partitions.known(board.look().copying)

@@ -335,7 +335,7 @@ class _FlowLoop:
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)
-        self._context.board.have_nothing(is_paused=bool(plan.paused))
+        self._context.board.have_nothing(is_paused=bool(plan.paused), held=self._steer.held)
         due = time.monotonic() + config.refresh_topics_interval_seconds
         while time.monotonic() < due and not self._steer.is_due:
             self._lease.check()

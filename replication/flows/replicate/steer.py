@@ -78,6 +78,11 @@ class Steer:
             self._in_force is not self._looked and time.monotonic() >= self._retry_at
         )
 
+    @property
+    def held(self) -> tuple[str, ...]:
+        """The operations that hold the flow."""
+        return self._context.steering.held
+
     def leaves_out(self, tp: TopicPartition) -> bool:
         """Returns whether an operator wants the upstream partition *tp* left out."""
         config = self._context.config
