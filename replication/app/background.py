@@ -21,8 +21,8 @@ from replication.spark.late import LateSession, Session
 from replication.state.lease import Lease
 
 JOIN_SECONDS = 10.0
-RECORDS_SECONDS = 0.5
-"""Between two looks whether a standby has the records of a flow."""
+STOP_SECONDS = 0.5
+"""Between two looks of a standby that waits for the records whether it is to stop."""
 
 
 @contextmanager
@@ -189,9 +189,10 @@ def _await_records(context: FlowContext, job: Job, stop: threading.Event) -> boo
 
     Else a standby would take such a part from a process that has just started, or lost it.
     """
-    while context.standby and runs(job, "records") and "" not in context.held:
-        if stop.wait(RECORDS_SECONDS):
-            return False
+    if context.standby and runs(job, "records"):
+        while not context.owns.wait(STOP_SECONDS):
+            if stop.is_set():
+                return False
     return True
 
 

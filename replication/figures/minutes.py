@@ -86,7 +86,9 @@ class Minutes:
         own = {
             **_sums(last.figures, before.figures),
             **_worst(looks),
-            "paused": max(one.labelled.get("partitions", {}).get("paused", 0) for one in self._seen),
+            "paused": max(
+                one.labelled.get("partitions", {}).get("paused", 0) for one in self._seen
+            ),
             "in_flight": _most(looks, "in_flight_records"),
             **_durations(last.histograms, before.histograms),
             "restarts": _grown(last, before, "restarts_total"),

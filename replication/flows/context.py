@@ -58,6 +58,7 @@ class FlowContext:
         head_start: Of the records of this process's flows before their background queries.
         tally: What this start of the flow has replicated.
         held: The leases that this process holds, by part.
+        owns: Set while the one of the records is among them.
         spoke_as: By what this process holds, or held, the parts of the flow.
         refused_schemas: Topics whose records wait for an id of a schema in vain.
     """
@@ -76,6 +77,7 @@ class FlowContext:
     head_start: HeadStart = field(default_factory=HeadStart)
     tally: Tally = field(default_factory=Tally)
     held: dict[str, Lease] = field(default_factory=dict)
+    owns: Event = field(default_factory=Event)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
     refused_schemas: RefusedSchemas = field(default_factory=RefusedSchemas)
 
@@ -178,9 +180,13 @@ class FlowContext:
                 self.board.own()
                 self.head_start.begin()
             self.held[part] = lease
+            if not part:
+                self.owns.set()
             try:
                 yield lease
             finally:
+                if not part:
+                    self.owns.clear()
                 del self.held[part]
                 if not lease.is_held:  # the next owner speaks, whatever this one had to say
                     del self.spoke_as[part]

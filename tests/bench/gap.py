@@ -94,7 +94,9 @@ def _measure(
     others = [f"gap-{number}" for number in range(options.created)] or [OTHER]
     fill(source, race.topic, PARTITIONS, RECORDS)
     if options.created:
-        steps: Steps = [(f"{one} created", partial(fill, source, one, 1, RECORDS)) for one in others]
+        steps: Steps = [
+            (f"{one} created", partial(fill, source, one, 1, RECORDS)) for one in others
+        ]
     else:
         fill(source, OTHER, 1, RECORDS)
         file = race.folder / "mm2.properties"  # which the contender writes
