@@ -72,6 +72,7 @@ class BrokerRacks:
 
     def move_leaders(self, topic: str) -> None:
         """Makes the second replica of each partition the first one, and lets that lead."""
+        wait_until(self.is_whole, WHOLE_SECONDS)  # or it could not be elected
         orders = {
             number: [*partition.replicas[1:], partition.replicas[0]]
             for number, partition in self._described(topic).partitions.items()
@@ -118,6 +119,14 @@ def _reassign(bootstrap: str, topic: str, orders: dict[int, list[int]]) -> None:
         admin.close()
 
 
+def _format(broker: Broker, number: int) -> None:
+    """Makes the data folder of a broker that is no controller, which Kafka's tool takes a JVM for."""
+    data = broker.folder / "data"
+    data.mkdir(parents=True)
+    lines = ("version=1", f"cluster.id={broker.cluster_id}", f"node.id={number}")
+    (data / "meta.properties").write_text("\n".join(lines))
+
+
 @contextmanager
 def broker_racks(folder: Path, settings: BrokerSettings, count: int = 3) -> Iterator[BrokerRacks]:
     """A running cluster of so many brokers, the first three of which are controllers as well."""
@@ -139,6 +148,8 @@ def broker_racks(folder: Path, settings: BrokerSettings, count: int = 3) -> Iter
             ports=iter([port, controller]).__next__,
         )
         broker.cluster_id = brokers[0].cluster_id if brokers else broker.cluster_id
+        if number > CONTROLLERS:
+            _format(broker, number)
         brokers.append(broker)
     racks = BrokerRacks(brokers)
     with running(*brokers):

@@ -8,10 +8,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
-import org.apache.kafka.clients.consumer.ConsumerRecords;
-import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.errors.InterruptException;
-import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
@@ -21,7 +18,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * still has records. If it kept some back, the fetch would be for idle partitions only, and those
  * with a backlog would wait until the broker gives that one up. So a poll takes all that was
  * fetched, and sizes of fetches are what bounds the memory. Compressed records become larger and
- * tiny ones become objects; whoever meets more of them than planned asks for less from then on.
+ * tiny ones become objects; whoever meets more of them than planned asks for less from then on. A
+ * single batch of the log that is more has to be taken all the same.
  */
 final class ClientSettings implements Serializable {
   private static final long serialVersionUID = 1;
@@ -30,20 +28,22 @@ final class ClientSettings implements Serializable {
   private static final int RECORDS = 100_000; // of all tasks together
   private static final int LEAST_RECORDS = 1_000;
   private static final long BYTES = 67_108_864; // of all tasks together
-  private static final int LEAST_FETCH = 65_536;
-  private static final int LARGER = 4;
-  private static final int FEW = 16; // large records, of which a fetch always has one
+  private static final int LEAST_FETCH = 16_384; // most producers' batch.size
+  private static final int TIMES = 4;
 
   private final HashMap<String, Object> properties;
   private final String flow;
   private final int tasks;
   private final long timeoutMs;
+  private final long singleBytes;
 
-  private ClientSettings(Map<String, Object> properties, String flow, int tasks, long timeoutMs) {
+  private ClientSettings(
+      Map<String, Object> properties, String flow, int tasks, long timeoutMs, long singleBytes) {
     this.properties = new HashMap<>(properties);
     this.flow = flow;
     this.tasks = tasks;
     this.timeoutMs = timeoutMs;
+    this.singleBytes = singleBytes;
   }
 
   static ClientSettings of(CaseInsensitiveStringMap options, int tasks) {
@@ -58,14 +58,11 @@ final class ClientSettings implements Serializable {
             });
     properties.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "none");
     properties.put(ConsumerConfig.ENABLE_AUTO_COMMIT_CONFIG, "false");
-    String bytes = ByteArrayDeserializer.class.getName();
-    properties.put(ConsumerConfig.KEY_DESERIALIZER_CLASS_CONFIG, bytes);
-    properties.put(ConsumerConfig.VALUE_DESERIALIZER_CLASS_CONFIG, bytes);
     int records = Math.max(LEAST_RECORDS, RECORDS / tasks);
     properties.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records));
     long timeoutMs = options.getLong("kafkaConsumer.pollTimeoutMs", 120_000);
     String flow = options.getOrDefault("flow", "");
-    return new ClientSettings(properties, flow, tasks, timeoutMs);
+    return new ClientSettings(properties, flow, tasks, timeoutMs, BYTES / tasks);
   }
 
   /** Whose records are read; empty if nobody may pause partitions of them. */
@@ -74,7 +71,7 @@ final class ClientSettings implements Serializable {
   }
 
   Consumer<byte[], byte[]> connect() {
-    return new KafkaConsumer<>(new HashMap<>(properties));
+    return new BoundedClient(new HashMap<>(properties), new PollBudget(polledBytes()));
   }
 
   /** Closes a client without a wait for the answer to its last fetch. */
@@ -117,36 +114,49 @@ final class ClientSettings implements Serializable {
     return number(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, ConsumerConfig.DEFAULT_MAX_POLL_RECORDS);
   }
 
+  /** The most bytes that a poll may make of what was fetched. */
+  long polledBytes() {
+    return Math.max(singleBytes, 2 * fetchBytes());
+  }
+
   private long number(String key, long usual) {
     Object value = properties.get(key);
     return value == null ? usual : Long.parseLong(value.toString().trim());
   }
 
-  /** Whether {@code polled} is more than planned, or not all that the client has. */
-  boolean isExceededBy(ConsumerRecords<byte[], byte[]> polled) {
-    if (polled.count() >= polledRecords()) {
-      return true;
-    }
-    return fetchBytes() > LEAST_FETCH
-        && polled.count() > FEW
-        && sizeOf(polled) > Math.max(mostBytes(), 2 * fetchBytes());
+  /** The same for fetches that have more bytes of records than planned. */
+  ClientSettings forMoreBytes() {
+    return fetchBytes() > LEAST_FETCH ? withSmallerFetches() : with(Map.of(), TIMES * singleBytes);
   }
 
-  /** The same with fetches of a quarter; with larger polls where fetches are as small as can be. */
-  ClientSettings adjusted() {
-    Map<String, Object> changed = new HashMap<>(properties);
+  /** The same for fetches that have more records than planned, or a single batch that does. */
+  ClientSettings forMoreRecords() {
     if (fetchBytes() > LEAST_FETCH) {
-      changed.put(ConsumerConfig.FETCH_MAX_BYTES_CONFIG, quarter(fetchBytes()));
-      changed.put(ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG, quarter(partitionBytes()));
-    } else {
-      long records = Math.min(Integer.MAX_VALUE, LARGER * polledRecords());
-      changed.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records));
+      return withSmallerFetches();
     }
-    return new ClientSettings(changed, flow, tasks, timeoutMs);
+    long records = Math.min(Integer.MAX_VALUE, TIMES * polledRecords());
+    return with(
+        Map.of(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records)), singleBytes);
   }
 
-  private static String quarter(long bytes) {
-    return String.valueOf(Math.min(bytes, Math.max(LEAST_FETCH, bytes / 4)));
+  private ClientSettings withSmallerFetches() {
+    Map<String, String> smaller =
+        Map.of(
+            ConsumerConfig.FETCH_MAX_BYTES_CONFIG,
+            smaller(fetchBytes()),
+            ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG,
+            smaller(partitionBytes()));
+    return with(smaller, singleBytes);
+  }
+
+  private static String smaller(long bytes) {
+    return String.valueOf(Math.min(bytes, Math.max(LEAST_FETCH, bytes / TIMES)));
+  }
+
+  private ClientSettings with(Map<String, String> changed, long bytes) {
+    Map<String, Object> all = new HashMap<>(properties);
+    all.putAll(changed);
+    return new ClientSettings(all, flow, tasks, timeoutMs, bytes);
   }
 
   /** The bytes of some records' keys and values. */

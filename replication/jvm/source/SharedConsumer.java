@@ -210,21 +210,24 @@ final class SharedConsumer {
       polled = consumer.poll(patience);
     } catch (OffsetOutOfRangeException e) {
       throw new IllegalStateException(SharedSource.DATA_LOSS + e.getMessage(), e);
+    } catch (PollBudget.Exceeded e) { // all of it is fetched again, in smaller parts
+      replaceClient(settings.forMoreBytes());
+      return true;
     }
     for (TopicPartition tp : polled.partitions()) {
       FetchedPartition partition = fetched.get(tp);
       partition.add(polled.records(tp));
       ready.add(partition);
     }
-    if (settings.isExceededBy(polled)) {
-      replaceClient();
+    if (polled.count() >= settings.polledRecords()) { // the client may have more of them
+      replaceClient(settings.forMoreRecords());
     }
     return !polled.isEmpty();
   }
 
   /** Goes on with a client that holds nothing back; what the old one holds is fetched again. */
-  private void replaceClient() {
-    settings = settings.adjusted();
+  private void replaceClient(ClientSettings fitting) {
+    settings = fitting;
     ClientSettings.close(consumer);
     consumer = connect.apply(settings);
     consumer.assign(open.stream().map(partition -> partition.partition).toList());

@@ -187,7 +187,7 @@ def test_the_replica_in_the_reader_s_rack_is_read_and_any_other_while_it_is_away
     with load(racks, topic_name, 2):
         with timed("a replica is read", both, topic_name, flow):
             send(racks, topic_name, 2, 100)
-        assert read_replicas(topic_name) == [2, 2]
+        flow.until(lambda: read_replicas(topic_name) == [2, 2])
         with timed("the replica that is read is killed", both, topic_name, flow):
             second.kill()
             flow.until(lambda: read_replicas(topic_name) == [-1, -1])

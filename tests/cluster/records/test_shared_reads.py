@@ -299,6 +299,27 @@ def test_batches_of_more_records_than_a_poll_takes_do_not_wait_for_idle_partitio
     await_copies(spark, settings, target, tmp_path, until, 240_000)
 
 
+def test_a_poll_that_compressed_records_make_too_large_is_taken_in_smaller_parts(
+    spark: SparkSession, clusters: Clusters, topic_name: str
+) -> None:
+    """The task may have 64 MiB of records in a poll; its first fetch has 90 MB of them."""
+    source, count = clusters[0], 100
+    create_topic(source.bootstrap, topic_name, 1, {"compression.type": "zstd"})
+    zeros = (
+        ProducedRecord(partition=0, key=b"%d" % number, value=bytes(900_000))
+        for number in range(count)
+    )
+    send_records(source, topic_name, zeros)
+    settings = options(source, topic_name, 1, {"kafka.fetch.max.bytes": "1048576"})
+
+    found = spark.read.format(SHARED).options(**settings).load()
+
+    rows = found.selectExpr("string(key) as key", "length(value) as size", "offset").collect()
+    assert [tuple(row) for row in sorted(rows, key=lambda row: row.offset)] == [
+        (str(number), 900_000, number) for number in range(count)
+    ]
+
+
 def test_a_drain_fails_by_the_partition_whose_broker_falls_silent(
     spark: SparkSession,
     broker_settings: BrokerSettings,

@@ -67,9 +67,11 @@ final class SharedConsumerTest {
     private final List<TopicPartition> seeks = new ArrayList<>();
     private int most = Integer.MAX_VALUE;
     private KafkaException trouble;
+    private final PollBudget budget;
 
-    private Client() {
+    private Client(ClientSettings settings) {
       super(OffsetResetStrategy.NONE);
+      budget = new PollBudget(settings.polledBytes());
     }
 
     /** As Kafka's client: a partition that is no longer assigned is not paused either. */
@@ -104,6 +106,8 @@ final class SharedConsumerTest {
       if (found.isEmpty() && trouble != null) {
         throw trouble;
       }
+      budget.begin();
+      found.values().forEach(of -> of.forEach(one -> budget.add(one.serializedValueSize())));
       return new ConsumerRecords<>(found);
     }
 
@@ -146,7 +150,7 @@ final class SharedConsumerTest {
         settings,
         of -> {
           asked.add(of);
-          clients.add(new Client());
+          clients.add(new Client(of));
           return client();
         },
         () -> now);
@@ -299,7 +303,7 @@ final class SharedConsumerTest {
   @Test
   void whereASingleBatchHasMoreRecordsThanPlannedAPollTakesMoreOfThem() {
     asked.clear();
-    consumer = shared(Map.of("kafka.fetch.max.bytes", "65536"));
+    consumer = shared(Map.of("kafka.fetch.max.bytes", "16384"));
     logs.add(A, 1, LongStream.range(0, 150_000).toArray());
     client().most = 100_000; // as max.poll.records has it
 
@@ -314,14 +318,29 @@ final class SharedConsumerTest {
 
   @Test
   void recordsThatExpandMakeTheFetchesSmaller() {
+    asked.clear();
     consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
-    logs.add(A, 4_000_000, java.util.stream.LongStream.range(0, 60).toArray());
-    client().most = 20;
+    logs.add(A, 2_000_000, LongStream.range(0, 60).toArray());
+    client().most = 40; // 80 MB of a task that may have 64 MiB
 
     assertEquals(60, batch(range(A, 0, 60)).size());
-    assertTrue(asked.size() > 2, asked.size() - 1 + " clients");
+    long share = asked.get(0).mostBytes();
+    assertEquals(
+        List.of(share, share, share, share, 4 * share), // a single batch has all of them
+        asked.stream().map(ClientSettings::polledBytes).toList());
+    assertEquals(16_384, asked.get(3).partitionBytes());
     consumer.close();
     assertTrue(clients.stream().skip(1).allMatch(MockConsumer::closed));
+  }
+
+  @Test
+  void fewLargeRecordsAreNoReasonForSmallerFetches() {
+    asked.clear();
+    consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
+    logs.add(A, 10_000_000, LongStream.range(0, 20).toArray());
+
+    assertEquals(20, batch(range(A, 0, 20)).size());
+    assertEquals(1, asked.size(), "clients");
   }
 
   @Test
