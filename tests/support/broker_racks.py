@@ -120,7 +120,7 @@ def _reassign(bootstrap: str, topic: str, orders: dict[int, list[int]]) -> None:
 
 
 def _format(broker: Broker, number: int) -> None:
-    """Makes the data folder of a broker that is no controller, which Kafka's tool takes a JVM for."""
+    """Makes the data folder of a broker that is no controller, without a JVM of Kafka's tool."""
     data = broker.folder / "data"
     data.mkdir(parents=True)
     lines = ("version=1", f"cluster.id={broker.cluster_id}", f"node.id={number}")

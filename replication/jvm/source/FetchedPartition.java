@@ -100,11 +100,13 @@ final class FetchedPartition {
   void finish() {
     isFinished = true;
     next = until;
+    records = List.copyOf(records.subList(at, records.size())); // what was passed on is let go
+    at = 0;
   }
 
-  /** The bytes fetched beyond the batch. */
+  /** The bytes fetched beyond the batch, which has ended. */
   long leftBytes() {
-    return ClientSettings.sizeOf(records.subList(at, records.size()));
+    return ClientSettings.sizeOf(records);
   }
 
   /** Forgets what was fetched and not passed on: it is fetched again from {@link #next}. */
