@@ -108,11 +108,16 @@ class DeadLetters:
         left = dict(blamed)
         if not self.are_kept or error.machine:
             return left
-        for tp in sorted(blamed.keys() & positions.keys() & set(plan.partitions)):
+        known = self._suspected.copy()
+        tried = blamed.keys() & positions.keys() & set(plan.partitions)
+        for tp in sorted(tried):
             more = self._keeps_from(error, plan, tp, positions[tp])
             left[tp] += more or ""
             if more is None:
                 del left[tp]
+        suspects = {tp for tp, _ in self._suspected - known}
+        if suspects < tried:  # another one has ended the try, and does not end the next one
+            self._suspected = known
         return left
 
     def _keeps_from(

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 
 from replication.config.state_access import StateAccess
 from replication.demo.brokers import Broker
-from replication.demo.workload import create_topic
+from replication.demo.workload import ProducedRecord, create_topic
+from replication.errors import FlowError
 from replication.model import Flow
 from replication.offsets.dead_letter import IDENTITY, LetterId
 from replication.state.letter_requests import request_letters
@@ -20,9 +21,19 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.stored import stored
 from tests.support.topic_settings import alter_topic
-from tests.support.topics import assert_equal, copied, fill, send, send_records
+from tests.support.topics import assert_equal, copied, fill, now_ms, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+ANY_SIZE = {LIMIT: "10000000"}
+EIGHT_MB = 8_000_000
+
+
+def documents(*values: bytes) -> list[ProducedRecord]:
+    return [
+        ProducedRecord(partition=0, key=b"%d" % n, value=value, timestamp_ms=now_ms())
+        for n, value in enumerate(values)
+    ]
 
 
 def identity(broker: Broker, topic: str) -> list[tuple[str, str, int]]:
@@ -30,6 +41,46 @@ def identity(broker: Broker, topic: str) -> list[tuple[str, str, int]]:
     found = [json.loads(one.headers[-1][1] or b"") for one in contents(broker, topic)]
     assert all(one.headers[-1][0] == IDENTITY for one in contents(broker, topic))
     return [(one["flow"], one["topic"], one["offset"]) for one in found]
+
+
+@pytest.mark.guarantee
+def test_what_nobody_can_copy_is_kept_and_a_topic_of_nothing_else_is_set_aside(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """Broken JSON in the middle, 8 MB, and a filter that fails for each record of a topic."""
+    source, target = clusters
+    broken, every, large = (f"{topic_name}-{name}" for name in ("broken", "every", "large"))
+    fill(source, topic_name, 1, 20)
+    for topic in (broken, every, large):
+        create_topic(source.bootstrap, topic, 1, ANY_SIZE)
+    create_topic(target.bootstrap, f"A.{large}", 1, {LIMIT: "100000"})
+    sound = [b'{"n":%d}' % n for n in range(10)]
+    send_records(source, broken, documents(*sound[:5], b'{"n":', *sound[5:]))
+    send_records(source, every, documents(*[b"<n/>"] * 8))
+    send_records(source, large, [*numbered(0), too_large(size=EIGHT_MB)])
+    settings = letter_settings(topic_name, "topic", replication_dead_letters_max="2")
+    settings |= {
+        "replication.transforms": "even",
+        "replication.transforms.even.topics": f"{broken}, {every}",
+        "replication.transforms.even.filter": (
+            "cast(get_json_object(cast(value as string), '$.n') as int) % 2 = 0"
+        ),
+    }
+    config = flow_config(*clusters, f"{topic_name}.*", settings)
+
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    with pytest.raises(FlowError, match=f"{every}-0"):
+        flow.join()
+
+    assert_equal(clusters, topic_name)
+    assert keys(target, f"A.{broken}") == [b"0", b"2", b"4", b"7", b"9"]
+    assert copied(clusters, every) == 0
+    assert keys(target, f"A.{large}") == [b"0"]
+    letters = [(broken, 5), (every, 0), (every, 1), (large, 1)]
+    assert sorted(identity(target, f"dead-{topic_name}")) == [("A->B", *one) for one in letters]
+    kept = {one.key: one for one in contents(target, f"dead-{topic_name}")}
+    assert len(kept[b"large"].value or b"") == EIGHT_MB
+    assert [topic for kind, topic in kinds_of_topics(flow.tables) if kind == "set-aside"] == [every]
 
 
 def test_letters_that_cannot_be_written_set_their_topic_aside_until_they_can(
