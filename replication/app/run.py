@@ -26,6 +26,7 @@ from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.ends import Ends
 from replication.app.figures_writer import FiguresWriter
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.late_start import may_start_late
 from replication.app.metrics_server import served
 from replication.app.open_files import watch_open_files
 from replication.app.outcome import JobOutcome, announce, log_outcome
@@ -212,8 +213,7 @@ def _run_in_spark(
             f"{job} {' '.join(map(str, flows))}",
             config.hadoop,
             partial(check_session, launch),
-            is_late=is_drain(config, launch.chosen)
-            and not any(flow.transforms for flow in launch.chosen),
+            is_late=may_start_late(launch),
         ) as session:
             tables = Tables(session, config.state_dir, storage=storage)
             claim_engine(tables.files(), storage)

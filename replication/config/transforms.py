@@ -6,6 +6,7 @@ What Spark alone can tell of an expression, such as its type, `replication.spark
 import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
@@ -136,6 +137,21 @@ def stored_transforms(rows: Iterable[Mapping[str, Any]]) -> dict[str, Chain]:
             found[row["topic"]] = chain_from(stored) if stored else ()
         except ValueError:
             found[row["topic"]] = (Transform(name="recorded-1", topics=(), value=str(stored)),)
+    return found
+
+
+def tried_transforms(rows: Iterable[Mapping[str, Any]], version: str) -> set[str]:
+    """Returns the transforms that Spark *version* has taken, as `chain_text` writes each alone.
+
+    *rows* are of the table ``topics``, to which a start adds what it has tried.
+    """
+    found = set[str]()
+    for row in rows:
+        stored = row.get("transform") or ""
+        with suppress(ValueError):
+            chain = chain_from(stored)
+            if stored == chain_text(chain, version):
+                found |= {chain_text((one,), version) for one in chain}
     return found
 
 

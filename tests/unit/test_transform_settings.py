@@ -5,7 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.config.sql_text import sql_problems
-from replication.config.transforms import chain_from, chain_text, is_same_chain
+from replication.config.transforms import (
+    chain_from,
+    chain_text,
+    is_same_chain,
+    tried_transforms,
+)
 from replication.config.values import Raw
 from replication.model import Transform
 from tests.support.settings import ONE_FLOW, parse_settings, problems_of
@@ -201,3 +206,21 @@ def test_a_stored_chain_does_the_same(chain: tuple[Transform, ...]) -> None:
 def test_what_nobody_stored_is_refused(stored: str) -> None:
     with pytest.raises(ValueError, match="not a stored transform"):
         chain_from(stored)
+
+
+CHAINS = st.lists(TRANSFORMS, max_size=3).map(tuple)
+
+
+@given(st.lists(CHAINS, max_size=3), CHAINS)
+def test_only_what_this_spark_has_taken_is_tried(
+    chains: list[tuple[Transform, ...]], other: tuple[Transform, ...]
+) -> None:
+    texts = [None, "", "{}", "no JSON", '{"steps": [1]}']
+    texts += [chain_text(chain, "4.2.1") for chain in chains]
+    rows = [{"transform": text} for text in texts]
+    alone = {chain_text((one,), "4.2.1") for chain in chains for one in chain}
+
+    assert tried_transforms(rows, "4.2.1") == alone
+    assert tried_transforms(rows, "4.2.2") == set()
+    rows.append({"transform": chain_text(other, "4.2.2")})
+    assert tried_transforms(rows, "4.2.1") == alone

@@ -1,23 +1,27 @@
 """Transforms that a start refuses, by ``plan`` and by the job: before anything is written."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
+from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
+from replication.flows.refused_transforms import refused_transforms
 from replication.positions.transform_trial import transform_refusals
+from replication.spark.late import LateSession
 from replication.state.tables import Tables
 from replication.upkeep.prepare import look
 from tests.support.cli import run
 from tests.support.commands import spark_submit
-from tests.support.flows import flow_config, flow_context
+from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.stored import stored
-from tests.support.topics import fill
+from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -66,6 +70,34 @@ def test_keys_of_a_compacted_topic_change_only_where_somebody_says_that_they_sta
     assert "key.injective: true" in problem
     injective = {**key, "key.injective": "true"}
     assert refusals(spark, clusters, tmp_path, topic_name, injective) == []
+
+
+def test_a_drain_tries_known_transforms_again_where_records_wait_only(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """Its Spark starts when somebody asks for it; a loop alone refuses no transform."""
+    settings = {START: "one", f"{START}.one.topics": ".*", f"{START}.one.value": SALTED}
+    config = flow_config(*clusters, topic_name, settings)
+    other = flow_config(*clusters, topic_name, {**settings, f"{START}.one.filter": "true"})
+
+    def refused(wanted: FlowConfig) -> tuple[list[str], bool]:
+        late = LateSession(lambda: spark)
+        context = flow_context(spark, Tables(spark, tmp_path.as_uri()), wanted)
+        problems = refused_transforms(replace(context, session=late))
+        return problems, late.started is not None
+
+    fill(clusters[0], topic_name, 2, 50)
+    (problem,), has_started = refused(config)
+    assert (has_started, "became two" in problem) == (True, True), "nothing is known yet"
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    assert refused(config) == ([], False)
+    (problem,), has_started = refused(other)
+    assert (has_started, "became two" in problem) == (True, True), "it is another transform"
+    send(clusters[0], topic_name, 2, 1)
+    (problem,), has_started = refused(config)
+    assert (has_started, "became two" in problem) == (True, True), "a record waits"
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    assert refused(config) == ([], False)
 
 
 @pytest.mark.job

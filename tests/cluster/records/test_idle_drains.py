@@ -1,10 +1,13 @@
 """A drain reads the partitions that have something new, and starts no query where none has."""
 
+import shutil
+from itertools import islice
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
 from replication.model import Committed, TopicPartition
 from tests.support.commands import spark_submit
@@ -14,7 +17,8 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.stored import stored
 from tests.support.topic_settings import alter_topic
-from tests.support.topics import assert_copies, assert_equal, fill, send
+from tests.support.topics import assert_copies, assert_equal, fill, send, send_records
+from tests.support.transformed import SETTINGS, assert_transformed, people
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -78,6 +82,40 @@ def test_a_job_without_anything_to_copy_does_its_rounds_and_starts_no_spark(
     again = spark_submit(config, "--mode", "drain")
     assert (again.returncode, "event=spark_started" in again.stdout) == (0, True), again.stdout
     assert_copies(clusters, {topic_name: remote.topic})
+
+
+@pytest.mark.job
+def test_a_drain_with_transforms_starts_spark_for_what_is_new_only(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """New are records, an expression of the file, and what a killed process has not recorded."""
+    create_topic(clusters[0].bootstrap, topic_name, 2)
+    send_records(clusters[0], topic_name, islice(people(2), 700))
+    state, before = tmp_path / "state", tmp_path / "before"
+
+    def drained(**more: str) -> tuple[int, bool, str]:
+        config = write_config(tmp_path, clusters, topic_name, {**SETTINGS, **more})
+        job = spark_submit(config, "--mode", "drain")
+        return job.returncode, "event=spark_started" in job.stdout, job.stdout
+
+    assert drained()[:2] == (0, True)
+    shutil.copytree(state, before)
+    code, has_started, said = drained()
+    assert (code, has_started) == (0, False), said
+    assert "partitions=0 of=2" in said, "the last records are dropped, and done"
+    wrong = {"A->B.replication.transforms.mask.value": "no_function(value)"}
+    code, has_started, said = drained(**wrong)
+    assert (code, has_started) == (2, True), "an expression that Spark has not seen"
+    assert "transforms.mask.value: Spark does not take it" in said
+
+    send_records(clusters[0], topic_name, islice(people(2, 700), 700))
+    assert drained()[:2] == (0, True)
+    shutil.rmtree(state)
+    before.rename(state)
+    code, has_started, said = drained()
+    assert (code, has_started) == (0, True), "counted by the transform that is recorded"
+    assert_transformed(clusters, topic_name, 2)
+    assert stored(state, "events") == []
 
 
 @pytest.mark.job
