@@ -52,12 +52,12 @@ class Drains:
         config = flow_config(*self._clusters, f"{self._topic}.*", settings)
         RunningFlow(self._spark, self.state, config, "drain").join()
 
-    def fall_behind(self) -> None:
+    def fall_behind(self, more: Mapping[str, str] | None = None) -> None:
         """Copies twice; the tables then have the first time only, as after a crash."""
         kept = self.state.with_name("kept")
         for start in (0, RECORDS):
             send(self._clusters, self._topic, start)
-            self.drain()
+            self.drain(more)
             if start == 0:
                 shutil.copytree(self.state, kept)
         shutil.rmtree(self.state)
@@ -81,16 +81,18 @@ def send(clusters: Clusters, topic: str, start: int, count: int = RECORDS) -> No
     send_records(clusters[0], topic, islice(people(PARTITIONS, start), count))
 
 
+@pytest.mark.parametrize("timestamps", ["preserve", "broker"])
 def test_what_the_map_lost_is_counted_and_compared_as_it_was_written(
-    clusters: Clusters, drains: Drains, topic_name: str
+    clusters: Clusters, drains: Drains, topic_name: str, timestamps: str
 ) -> None:
-    drains.fall_behind()
+    times = {"record.timestamps": timestamps}
+    drains.fall_behind(times)
     send(clusters, topic_name, 2 * RECORDS)
 
-    drains.drain()
+    drains.drain(times)
 
     assert stored(drains.state, "events") == []
-    assert_transformed(clusters, topic_name, PARTITIONS)
+    assert_transformed(clusters, topic_name, PARTITIONS, is_timed=timestamps == "preserve")
     for partition in range(PARTITIONS):
         tp = TopicPartition(topic_name, partition)
         offsets = OffsetMap(stored_runs(drains.state, FLOW, tp))
