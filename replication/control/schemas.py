@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from replication.config.schema_settings import MODE, RegistryConfig
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.errors import ConfigError
+from replication.errors import NoAnswerError
 from replication.kafka.cluster import Cluster
 from replication.kafka.registry import Registry
 from replication.model import Flow
@@ -14,6 +14,12 @@ from replication.state.readers import open_reader
 from replication.state.schema_rows import SCHEMA_IDS
 from replication.topics.selection import remote_topics
 from replication.upkeep.schemas import PreservedSchemas
+
+
+class NoSchemasError(NoAnswerError):
+    """A flow leaves the ids of schemas as they are, so that it asks no registry."""
+
+    code = "no-schemas"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,14 +80,16 @@ def look_at_schemas(config: MirrorConfig, flow: FlowConfig) -> SchemaLook:
     """Asks the registries of *flow*, and changes nothing.
 
     Raises:
-        ConfigError: The flow leaves ids as they are.
+        NoSchemasError: The flow leaves ids as they are.
         ClusterError: A registry or the source does not answer.
         StateError: The table of ids cannot be read.
     """
     mode = flow.schemas.mode
     if mode == "none":
-        problem = f"{flow.flow}.{MODE}: is none; write preserve or translate to compare registries"
-        raise ConfigError(config.file, [problem])
+        raise NoSchemasError(
+            f"{flow.flow} leaves the ids of schemas as they are; set {flow.flow}.{MODE} to "
+            "preserve or translate"
+        )
     with Cluster(flow.source.alias, flow.source.admin) as cluster:
         remote = flow.with_schema_ids(remote_topics(flow, cluster.topic_names()))
     topics = tuple(sorted(remote))

@@ -42,7 +42,13 @@ from replication.serve.token_file import Tokens
 log = Log(__name__)
 
 STATIC: Final = Path(__file__).parent / "static"
-_STATUS: Final = {"no-answer": 404, "configuration": 422, "guard": 409, "lease": 409}
+_STATUS: Final = {
+    "no-answer": 404,
+    "no-schemas": 404,
+    "configuration": 422,
+    "guard": 409,
+    "lease": 409,
+}
 _REFRESH_SECONDS: Final = 5.0
 ROUTERS: Final = (
     api.router,

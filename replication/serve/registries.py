@@ -5,13 +5,11 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from replication.config.schema_settings import MODE
 from replication.control.schemas import look_at_schemas
 from replication.serve import schemas
 from replication.serve.asked import Asked, OneFlow
 from replication.serve.bounds import ASKS_CLUSTERS
 from replication.serve.pages import render
-from replication.serve.problems import ProblemError
 
 router = APIRouter()
 
@@ -24,11 +22,6 @@ router = APIRouter()
 )
 def registries(flow: OneFlow, asked: Asked) -> dict[str, Any]:
     """Returns what the target's schema registry lacks, or which ids stand for which."""
-    if flow.schemas.mode == "none":
-        text = f"{flow.flow} leaves the ids of schemas as they are"
-        raise ProblemError(
-            404, "no-schemas", text, f"set {flow.flow}.{MODE} to preserve or translate"
-        )
     return look_at_schemas(asked.config, flow).document()
 
 

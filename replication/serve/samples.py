@@ -22,7 +22,7 @@ from replication.log import Log
 from replication.serve import schemas
 from replication.serve.asked import Asked, OneFlow
 from replication.serve.bounds import ASKS_CLUSTERS
-from replication.serve.changes import writer
+from replication.serve.instructions import writer
 from replication.serve.problems import ProblemError
 from replication.serve.questions import Questions
 

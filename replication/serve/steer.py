@@ -27,11 +27,11 @@ from replication.control.steer import (
     undo_of,
 )
 from replication.errors import NoAnswerError, ReplicationError
-from replication.figures.document import flow_document, text_of
+from replication.figures.document import text_of
 from replication.serve import schemas
 from replication.serve.asked import Asked, ChangeWish, OneFlow
 from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES
-from replication.serve.changes import Stop, log_request, writer
+from replication.serve.instructions import Instruction, Stop
 from replication.serve.paging import Value, Wish, page_of
 from replication.serve.problems import ProblemError
 from replication.serve.questions import Questions
@@ -217,30 +217,26 @@ def _carry_out(
     new: Callable[[Steered], Change],
 ) -> dict[str, Any]:
     """Says what a change would do, and makes it unless that is all that is wanted."""
-    name = writer(request)
+    given = Instruction(request, flow, wanted)
     # Imported here because it imports Spark, which a server does not start
     from replication.control.preview import preview  # noqa: PLC0415
 
     with open_steered(asked.config, flow) as steered:
-        change = replace(new(steered), by=name)
+        change = replace(new(steered), by=given.by)
         check(steered, change)
         effect = preview(in_force(asked.config), steered, change, may_start_spark=False)
         doubts = _doubts(asked)  # before the change, which makes a folder
         made: Change | None = None
         others: list[Change] = []
-        if not wanted.dry_run:
-            log_request(request, name, wanted.reason, change.what, flow)
+        if given.is_due(change.what):
             made, others = make(steered, change)
-    return {
-        "flow": flow_document(flow.flow),
-        "dry_run": wanted.dry_run,
-        "what": {
-            **_shown(made or change, others),
-            **effect.document(),
-            "warnings": [*effect.warnings, *doubts],
-        },
-        "see": f"/api/v1/flows/{_segment(flow.flow.source)}/{_segment(flow.flow.target)}/changes",
+    what = {
+        **_shown(made or change, others),
+        **effect.document(),
+        "warnings": [*effect.warnings, *doubts],
     }
+    source, target = _segment(flow.flow.source), _segment(flow.flow.target)
+    return given.answer(what, f"/api/v1/flows/{source}/{target}/changes")
 
 
 def _shown(change: Change, others: list[Change]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ from starlette.concurrency import run_in_threadpool
 from replication.serve import changes, steer
 from replication.serve.asked import Asked, OneFlow
 from replication.serve.bounds import ASKS_CLUSTERS
-from replication.serve.changes import Accept, MoveOrder, Stop
+from replication.serve.changes import Accept, MoveOrder
+from replication.serve.instructions import Stop
 from replication.serve.pages import form_of, render
 from replication.serve.problems import ProblemError
 

@@ -81,5 +81,9 @@ def test_a_flow_that_leaves_ids_alone_has_no_page_of_schemas(
     with serving_file(file, lambda flow: Seen(flow, observed())) as served:
         answer = served.ask(AT)
         assert (answer.status, answer.json["code"]) == (404, "no-schemas")
-        assert "preserve or translate" in answer.json["next_step"]
+        assert "set A->B.replication.schemas to preserve or translate" in answer.json["detail"]
         assert PAGE not in served.ask("/flows/A/B").text
+    command = run("schemas", file, "--flow", "A->B", "--json")
+    said = json.loads(command.stderr)
+    assert (command.exit_code, said["code"]) == (8, answer.json["code"])
+    assert said["text"] == answer.json["detail"]
