@@ -16,7 +16,7 @@ from replication.kafka.call import READ_PARTITIONS, READ_TOPIC, Call
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import call_error
 from replication.kafka.java_errors import java_errors
-from replication.kafka.jvm import java_map
+from replication.kafka.jvm import java_class, java_map
 from replication.model import TopicPartition
 
 
@@ -35,7 +35,7 @@ def newest_codecs(
     """
     names = json.dumps(sorted(topics))
     with _asking(jvm, properties, READ_TOPIC.of(*topics)) as (settings, timeout_ms):
-        text = jvm.replication.calls.NewestCodecs.of(settings, names, timeout_ms)
+        text = java_class(jvm, "replication.calls.NewestCodecs").of(settings, names, timeout_ms)
     return {topic: tuple(codecs) for topic, codecs in json.loads(text).items()}
 
 

@@ -14,7 +14,7 @@ from py4j.java_gateway import JVMView
 
 from replication.kafka.api import ClientFailure, KafkaRecord
 from replication.kafka.java_errors import java_errors
-from replication.kafka.jvm import java_map
+from replication.kafka.jvm import java_class, java_map
 from replication.model import Isolation, TopicPartition
 
 COUNT: Final = Struct(">i")
@@ -48,7 +48,7 @@ class JavaRecords:
         self._ended: set[int] = set()
         settings = java_map(jvm, {**properties, **SETTINGS, "isolation.level": isolation})
         with java_errors(jvm):
-            self._java = jvm.replication.calls.RecordReader(settings)
+            self._java = java_class(jvm, "replication.calls.RecordReader")(settings)
 
     def close(self) -> None:
         """Closes the connections."""

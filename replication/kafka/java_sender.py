@@ -11,7 +11,7 @@ from py4j.java_gateway import JVMView
 
 from replication.kafka.api import Done
 from replication.kafka.java_errors import failure_in, java_errors
-from replication.kafka.jvm import java_map
+from replication.kafka.jvm import java_class, java_map
 from replication.model import TopicPartition
 
 WAIT_SECONDS = 0.5
@@ -34,7 +34,7 @@ class JavaSender:
         self._waiting: dict[int, Done] = {}
         settings = java_map(jvm, properties)
         with java_errors(jvm):
-            self._java = jvm.replication.calls.RecordWriter(settings)
+            self._java = java_class(jvm, "replication.calls.RecordWriter")(settings)
 
     def connect(self, topic: str) -> None:
         """Does nothing: Java's client connects at once."""

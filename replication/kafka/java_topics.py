@@ -24,7 +24,7 @@ from replication.kafka.api import (
     Settings,
 )
 from replication.kafka.java_errors import java_errors, read_answer
-from replication.kafka.jvm import java_map
+from replication.kafka.jvm import java_class, java_map
 from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicSetting
 
 ResultT = TypeVar("ResultT")
@@ -64,7 +64,7 @@ class JavaTopics:
     def _new_client(self) -> JavaObject:
         settings = java_map(self._jvm, self._properties)
         with java_errors(self._jvm):
-            return self._jvm.replication.calls.AdminCalls(settings)
+            return java_class(self._jvm, "replication.calls.AdminCalls")(settings)
 
     @property
     def _java(self) -> JavaObject:

@@ -71,9 +71,18 @@ _SHARED: Final[list[JVMView]] = []
 _LOCK: Final = threading.Lock()
 
 
+def java_class(jvm: JVMView, name: str) -> Any:  # noqa: ANN401 - py4j's own
+    """Returns the class *name*; what is no `JavaClass` if the *jvm* has none.
+
+    ``jvm.java.util.HashMap`` would ask for ``java`` and ``java.util`` first: for each of them Java
+    looks in vain for a class in some 250 jars.
+    """
+    return getattr(jvm, name)
+
+
 def java_map(jvm: JVMView, values: Mapping[str, str]) -> JavaObject:
     """Returns *values* as a ``java.util.Map``."""
-    found = jvm.java.util.HashMap()
+    found = java_class(jvm, "java.util.HashMap")()
     for key, value in values.items():
         found.put(key, value)
     return found
@@ -81,7 +90,7 @@ def java_map(jvm: JVMView, values: Mapping[str, str]) -> JavaObject:
 
 def has_our_classes(jvm: JVMView) -> bool:
     """Returns whether *jvm* has our jar; a platform that forbids jars has Java's clients only."""
-    return isinstance(jvm.replication.calls.AdminCalls, JavaClass)
+    return isinstance(java_class(jvm, "replication.calls.AdminCalls"), JavaClass)
 
 
 def shared_jvm() -> JVMView:
@@ -107,8 +116,8 @@ def _jvm_of_spark() -> JVMView | None:
     from pyspark import SparkContext  # noqa: PLC0415 - it takes as long as the JVM's start
 
     context: Any = SparkContext
-    if is_submitted():
-        context._ensure_initialized()  # noqa: SLF001 - it has no public name
+    if context._jvm is None and is_submitted():  # noqa: SLF001 - it has no public name
+        context._ensure_initialized()  # noqa: SLF001 - waits while a session starts
     jvm: JVMView | None = context._jvm  # noqa: SLF001
     return jvm
 

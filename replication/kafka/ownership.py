@@ -11,7 +11,7 @@ from typing import Final, Literal, cast
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
-from replication.kafka.jvm import java_map
+from replication.kafka.jvm import java_class, java_map
 
 MemberState = Literal["joining", "waiting", "owner", "lost"]
 
@@ -91,7 +91,7 @@ class Ownership(AbstractContextManager["Ownership"]):
         self, jvm: JVMView, properties: Mapping[str, str], group: str, member: Member
     ) -> None:
         times = member.times
-        self._java = jvm.replication.calls.Ownership(
+        self._java = java_class(jvm, "replication.calls.Ownership")(
             java_map(jvm, properties),
             group,
             member.instance,

@@ -42,7 +42,7 @@ POLL_SECONDS = 0.05
 
 def is_on_class_path(jvm: Any) -> bool:  # noqa: ANN401 - py4j's own view of a JVM
     """Returns whether the driver's *jvm* can load the plugin."""
-    return isinstance(jvm.replication.Acknowledgements, JavaClass)
+    return isinstance(getattr(jvm, PLUGIN), JavaClass)
 
 
 def is_reported(spark: SparkSession) -> bool:
@@ -235,5 +235,5 @@ def await_silence_of(
 def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own
     """Returns the plugin's driver half; None where its jar is not on the driver's class path."""
     jvm: Any = spark._jvm  # noqa: SLF001 - the way to Java classes
-    found = jvm.replication.plugin.DriverReports
+    found = getattr(jvm, "replication.plugin.DriverReports")  # as `kafka.jvm.java_class` says
     return found if isinstance(found, JavaClass) else None

@@ -24,7 +24,7 @@ class JvmUse:
 
 def jvm_use(jvm: JVMView) -> JvmUse | None:
     """Returns what *jvm* uses; None if our jar is not there."""
-    found: Any = jvm.replication.plugin.JvmFigures
+    found: Any = getattr(jvm, "replication.plugin.JvmFigures")
     if not isinstance(found, JavaClass):
         return None
     used, most, collected_ms, cpu_ns = map(int, str(found.figures()).split("\t"))

@@ -32,5 +32,5 @@ def end_log(jvm: JVMView) -> None:
 
 
 def _limit(jvm: JVMView) -> Any:  # noqa: ANN401 - py4j's own
-    found: Any = jvm.replication.plugin.LogLimit
+    found: Any = getattr(jvm, "replication.plugin.LogLimit")
     return found if isinstance(found, JavaClass) else None

@@ -37,7 +37,7 @@ def set_limits(
         Whether they are news.
     """
     lines = "\n".join(_line(limit, topics) for limit, topics in limits)
-    return bool(jvm.replication.plugin.DriverReports.limit(str(flow), lines))
+    return bool(getattr(jvm, "replication.plugin.DriverReports").limit(str(flow), lines))
 
 
 def _line(limit: Limit, topics: Mapping[str, str]) -> str:
@@ -49,7 +49,7 @@ def _line(limit: Limit, topics: Mapping[str, str]) -> str:
 
 def limit_uses(jvm: Any, flow: Flow) -> list[LimitUse]:  # noqa: ANN401 - as above
     """Returns how the limits of *flow* are used, in the order in which they were set."""
-    lines = str(jvm.replication.plugin.DriverReports.limits(str(flow))).splitlines()
+    lines = str(getattr(jvm, "replication.plugin.DriverReports").limits(str(flow))).splitlines()
     return [
         LimitUse(float(size), float(count), int(waiting) > 0)
         for size, count, waiting in (line.split("\t") for line in lines)

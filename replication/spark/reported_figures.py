@@ -51,7 +51,7 @@ class ReportedFigures:
 
     def __init__(self, jvm: JVMView) -> None:
         self._jvm = jvm
-        found: Any = jvm.replication.plugin.DriverReports
+        found: Any = getattr(jvm, "replication.plugin.DriverReports")
         self._driver = found if isinstance(found, JavaClass) else None
 
     @property

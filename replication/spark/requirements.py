@@ -62,9 +62,9 @@ def has_interceptor(jvm: JVMView) -> bool:
 
 def is_loadable(jvm: JVMView, name: str) -> bool:
     """Returns whether the driver can load the class *name*."""
-    loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
+    loader = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
     try:
-        jvm.java.lang.Class.forName(name, False, loader)
+        getattr(jvm, "java.lang.Class").forName(name, False, loader)
     except Py4JJavaError:
         return False
     return True

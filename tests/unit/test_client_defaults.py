@@ -18,7 +18,7 @@ from tests.support.settings import ONE_FLOW, parse_settings
 CODE = REPOSITORY / "replication"
 OPENED = re.compile(
     r"(?<![\w.])(?:Consumer|Producer|AdminClient|(?:Confluent|Java)(?:Records|Sender|Topics)|Ownership)\("
-    r"|\.(?:RecordReader|RecordWriter|AdminCalls|Ownership)\(|AdminClient\.create\("
+    r'|\.(?:RecordReader|RecordWriter|AdminCalls|Ownership)(?:"\))?\(|AdminClient\.create\('
     r'|\.format\("kafka"\)'
 )
 """Where a client is created, or an object that creates one of its properties."""
