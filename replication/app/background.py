@@ -3,7 +3,6 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import partial
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -129,9 +128,14 @@ def background_heartbeats(
             yield
     else:
         stop = threading.Event()
-        started = LateSession.of(spark).get()
-        query = partial(Heartbeats(pairs, stop).query, started)
-        thread = Supervised("heartbeats", started, query, stop, head_start=head_start)
+        session, heartbeats = LateSession.of(spark), Heartbeats(pairs, stop)
+        thread = Supervised(
+            "heartbeats",
+            session,
+            lambda: heartbeats.query(session.get()),
+            stop,
+            head_start=head_start,
+        )
         with _running(thread, stop):
             yield
 
@@ -173,7 +177,7 @@ def _flow_query(
 
     thread = Supervised(
         name,
-        context.tables.spark,
+        context.tables.session,
         query,
         stop,
         lease=lease,

@@ -26,7 +26,7 @@ from replication.app.claims import Claims, Launch, await_first, open_claims
 from replication.app.ends import Ends
 from replication.app.figures_writer import FiguresWriter
 from replication.app.flow_thread import FlowThread, wait_for_all
-from replication.app.late_start import may_start_late
+from replication.app.late_start import spark_start
 from replication.app.metrics_server import served
 from replication.app.open_files import watch_open_files
 from replication.app.outcome import JobOutcome, announce, log_outcome
@@ -74,7 +74,7 @@ from replication.spark.session import (
     has_own_realtime,
     job_session,
     session,
-    task_slots,
+    slots_of,
 )
 from replication.state.engine_mark import claim_engine
 from replication.state.job_lock import JobLocks, hold_jobs
@@ -213,7 +213,7 @@ def _run_in_spark(
             f"{job} {' '.join(map(str, flows))}",
             config.hadoop,
             partial(check_session, launch),
-            is_late=may_start_late(launch),
+            spark_start(launch, storage.engine),
         ) as session:
             tables = Tables(session, config.state_dir, storage=storage)
             claim_engine(tables.files(), storage)
@@ -337,12 +337,9 @@ class _Application:
         version = pyspark.__version__ if spark is None else spark.version
         patience = EXECUTOR_SECONDS if executors_here() == "cluster" else 0.0
         return Admission(
-            version, self._slots, patience, has_realtime=has_own_realtime(),
+            version, partial(slots_of, self._session), patience, has_realtime=has_own_realtime(),
             flows=self._chosen, obstacle=driver_obstacle(),
         )  # fmt: skip
-
-    def _slots(self) -> int:
-        return task_slots(self._session.get())
 
     def _beating(self, tables: Tables, pair: HeartbeatsConfig) -> FlowThread:
         """Returns the thread of a pair that has nothing but heartbeats."""

@@ -21,6 +21,7 @@ from replication.errors import ReplicationError, first_line
 from replication.flows.head_start import HeadStart
 from replication.log import Log
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
+from replication.spark.late import LateSession, Session
 from replication.state.lease import Lease
 
 log = Log(__name__)
@@ -36,7 +37,7 @@ class Supervised(threading.Thread):
 
     Args:
         name: The query's name in logs and in Spark's UI.
-        spark: The session that runs it.
+        spark: The session that runs it, once the head start is over.
         writer: Builds the query; may raise an error that a retry can resolve.
         stop: Ends the thread.
         lease: Held while the query runs; while another process holds it, this thread is a standby.
@@ -49,7 +50,7 @@ class Supervised(threading.Thread):
     def __init__(
         self,
         name: str,
-        spark: SparkSession,
+        spark: Session,
         writer: Callable[[], DataStreamWriter],
         stop: threading.Event,
         *,
@@ -59,46 +60,46 @@ class Supervised(threading.Thread):
         head_start: HeadStart | None = None,
     ) -> None:
         super().__init__(name=name, daemon=True)
-        self._spark = spark
+        self._session = LateSession.of(spark)
         self._lease = lease
         self._writer = writer
         self._stop_event = stop
         self._before_stop = before_stop
         self._after_stop = after_stop
         self._head_start = head_start or HeadStart()
-        self._starts = 0
 
     def run(self) -> None:
         """Does the thread's work."""
-        # a pool of its own, so that long tasks of a replication query cannot delay this one
-        self._spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
         self._head_start.await_end(self._stop_event)
         failures = 0
-        with tempfile.TemporaryDirectory(
-            prefix="replication-", dir=temporary_folder(self._spark), ignore_cleanup_errors=True
-        ) as scratch:
-            while not self._stop_event.is_set():
-                failures += 1
-                try:
-                    with self._lease() as lease:
-                        if self._stop_event.is_set():
-                            break  # while it waited for the lease
-                        if self._watch(self._start(Path(scratch)), lease):
-                            failures = 1
-                except (ReplicationError, PySparkException, Py4JError) as error:
-                    self._log_failure(error)
-                except Exception:  # the thread's edge: nothing above would see it
-                    text = "internal error, please report it"
-                    log.exception("background_query_failed", query=self.name, text=text)
-                self._stop_event.wait(PAUSES.after(failures))
+        while not self._stop_event.is_set():
+            failures += 1
+            try:
+                if self._run_once(self._session.get()):
+                    failures = 1
+            except (ReplicationError, PySparkException, Py4JError) as error:
+                self._log_failure(error)
+            except Exception:  # the thread's edge: nothing above would see it
+                text = "internal error, please report it"
+                log.exception("background_query_failed", query=self.name, text=text)
+            self._stop_event.wait(PAUSES.after(failures))
 
-    def _start(self, scratch: Path) -> StreamingQuery:
-        """Starts the query with an empty folder, without the progress of earlier starts."""
-        self._starts += 1
-        folder = scratch / str(self._starts)
-        writer = self._writer().queryName(self.name)
-        location = checkpoint_location(self._spark, folder)
-        return writer.option("checkpointLocation", location).start()
+    def _run_once(self, spark: SparkSession) -> bool:
+        """Runs the query under its lease until it ends; returns whether it had made progress."""
+        # a pool of its own, so that long tasks of a replication query cannot delay this one
+        spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
+        with (
+            tempfile.TemporaryDirectory(
+                prefix="replication-", dir=temporary_folder(spark), ignore_cleanup_errors=True
+            ) as scratch,
+            self._lease() as lease,
+        ):
+            if self._stop_event.is_set():
+                return True  # while it waited for the lease
+            # an empty folder, without the progress of earlier starts
+            location = checkpoint_location(spark, Path(scratch))
+            writer = self._writer().queryName(self.name)
+            return self._watch(writer.option("checkpointLocation", location).start(), lease)
 
     def _watch(self, query: StreamingQuery, lease: Lease | None) -> bool:
         """Waits until the query ends or must stop; returns whether it had made progress."""

@@ -1,10 +1,12 @@
-"""A Spark session that starts when it is first needed, if it ever is.
+"""A Spark session that starts when it is first needed, or beside what needs it later.
 
-Most of an idle drain's CPU seconds would start Spark, which it does not need.
+Most of an idle drain's CPU seconds would start Spark, which it does not need. Another job needs it
+only where its query starts: lease, topics and positions are asked of clusters and files.
 """
 
 from collections.abc import Callable
-from threading import RLock
+from contextlib import suppress
+from threading import RLock, Thread
 from typing import TypeAlias
 
 from pyspark.sql import SparkSession
@@ -27,6 +29,7 @@ class LateSession:
         self._has_begun = has_begun
         self._session: SparkSession | None = None
         self._lock = RLock()
+        self._beside: Thread | None = None
 
     @classmethod
     def of(cls, spark: Session) -> "LateSession":
@@ -46,6 +49,20 @@ class LateSession:
             if self._session is None:
                 self._session = self._start()
             return self._session
+
+    def begin(self) -> None:
+        """Starts Spark in a thread of its own. Whoever calls `get` waits for it."""
+        self._beside = Thread(target=self._begin, name="spark start", daemon=True)
+        self._beside.start()
+
+    def _begin(self) -> None:
+        with suppress(Exception):  # whoever needs the session meets the same, and says it
+            self.get()
+
+    def await_begun(self) -> None:
+        """Waits until what `begin` has begun is over: Spark cannot end while it starts."""
+        if self._beside is not None:
+            self._beside.join()
 
     def derived(self, make: Callable[[SparkSession], SparkSession]) -> "LateSession":
         """Returns another session of the same application, which *make* makes from this one."""

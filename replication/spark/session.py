@@ -3,6 +3,7 @@
 import inspect
 import logging
 import os
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Literal
 
 from py4j.java_gateway import JVMView
 from pyspark import SparkConf, SparkContext
@@ -118,8 +119,7 @@ def session(app: str) -> SparkSession:
     """Returns the session of a submitted job. spark-submit sets master, jars and memory."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
-    SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
-    given = SparkConf()
+    given = _given_conf()
     is_local = is_local_mode(given.get("spark.master"))
     executors = {} if is_local else EXECUTORS
     defaults = {**BOUNDED, "spark.redaction.regex": SPARK_REDACTION, **_closed_doors(given)}
@@ -147,9 +147,17 @@ def warn_of_open_doors(spark: SparkSession) -> None:
         log.warning("door_open", text=text)
 
 
+SparkStart = Literal["before", "beside", "when needed"]
+"""When the session of a job starts: before anything else, or beside the job's first steps, or only
+when something needs it."""
+
+
 @contextmanager
 def job_session(
-    app: str, hadoop: Mapping[str, str], check: Callable[[SparkSession], None], *, is_late: bool
+    app: str,
+    hadoop: Mapping[str, str],
+    check: Callable[[SparkSession], None],
+    wanted: SparkStart = "before",
 ) -> Iterator[LateSession]:
     """Yields the session of a job, for the block. One that was there before outlives it.
 
@@ -157,8 +165,8 @@ def job_session(
         app: The application's name.
         hadoop: Hadoop's properties for the state directory.
         check: Is called with the session once it has started.
-        is_late: Whether it starts only when it is needed. Other machines cannot wait for it:
-            YARN gives up a driver that starts no session, and executors take a while to come.
+        wanted: When it starts. Other machines cannot wait for it: YARN gives up a driver that
+            starts no session, and executors take a while to come.
     """
     is_ours = SparkContext._active_spark_context is None  # noqa: SLF001 - it has no public name
 
@@ -175,8 +183,11 @@ def job_session(
 
     with ExitStack() as ending:
         late = LateSession(start)
-        if not (is_late and is_ours and is_local_mode(driver_master())):
+        if wanted == "before" or not is_ours or not is_local_mode(driver_master()):
             late.get()
+        elif wanted == "beside":
+            ending.callback(late.await_begun)
+            late.begin()
         yield late
 
 
@@ -246,10 +257,10 @@ def _use_own_spark() -> None:
 
 def _plugins() -> dict[str, str]:
     """Returns ``spark.plugins``, with ours if its jar is there: Spark needs the class to start."""
-    SparkContext._ensure_initialized()  # noqa: SLF001 - the JVM exists before the session
-    if not is_on_class_path(SparkContext._jvm):  # noqa: SLF001
+    if not is_on_class_path(driver_jvm()):  # which exists before the session
         return {}
-    others = [name for name in SparkConf().get(PLUGINS, "").split(",") if name and name != PLUGIN]
+    given = _given_conf().get(PLUGINS, "")
+    others = [name for name in given.split(",") if name and name != PLUGIN]
     return {PLUGINS: ",".join([*others, PLUGIN])}
 
 
@@ -277,24 +288,46 @@ def jvm_of(spark: SparkSession) -> JVMView:
 
 def driver_jvm() -> JVMView:
     """Returns the driver's JVM, which is there before the session: spark-submit starts it first."""
-    SparkContext._ensure_initialized()  # noqa: SLF001 - it has no public name
+    if SparkContext._jvm is None:  # noqa: SLF001 - it has no public name
+        SparkContext._ensure_initialized()  # noqa: SLF001 - waits while a session starts
     return SparkContext._jvm  # noqa: SLF001
+
+
+def _given_conf() -> SparkConf:
+    """Returns the settings that spark-submit has given, with the driver's JVM."""
+    driver_jvm()
+    return SparkConf()
 
 
 def driver_obstacle() -> str:
     """Returns why this process's flows cannot have the shared source; empty if they can."""
-    SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
     is_there = partial(is_loadable, driver_jvm())
-    return obstacle_to_sharing(is_there, (name for name, _ in SparkConf().getAll()))
+    return obstacle_to_sharing(is_there, (name for name, _ in _given_conf().getAll()))
 
 
 def driver_master() -> str:
     """Returns the master of this process's application, which need not have started yet."""
     context = SparkContext._active_spark_context  # noqa: SLF001 - it has no public name
-    if context is not None:
+    if context is not None and hasattr(context, "master"):  # one that starts lacks it for a moment
         return str(context.master)
-    SparkContext._ensure_initialized()  # noqa: SLF001 - `SparkConf` reads spark-submit's settings
-    return SparkConf().get("spark.master", "") or ""
+    return _given_conf().get("spark.master", "") or ""
+
+
+def slots_of(session: LateSession) -> int:
+    """Returns the `task_slots` of *session*, which has not started where its master says them."""
+    if session.started is None:
+        conf = _given_conf()
+        cpus = conf.get("spark.task.cpus", "1") or "1"
+        planned = planned_slots(conf.get("spark.master", "") or "", int(cpus))
+        if planned is not None:
+            return planned
+    return task_slots(session.get())
+
+
+def planned_slots(master: str, task_cpus: int) -> int | None:
+    """Returns how many tasks an application of *master* runs at once; None if only Spark knows."""
+    found = re.fullmatch(r"local\[(\d+)(,\d+)?\]", master)
+    return int(found[1]) // task_cpus if found else None
 
 
 def task_slots(spark: SparkSession) -> int:

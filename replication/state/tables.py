@@ -88,7 +88,7 @@ class Tables:
     ) -> None:
         self._most_files = most_files
         small = partial(small_query_session, settings=SESSION_SETTINGS)
-        self._session = LateSession.of(spark).derived(small)
+        self.session = LateSession.of(spark).derived(small)
         self._appends: Counter[str] = Counter()
         self._unwritten_events: list[dict[str, Any]] = []
         self._events_lock = Lock()
@@ -105,11 +105,11 @@ class Tables:
     @property
     def spark(self) -> SparkSession:
         """A session for small queries; Spark starts if it has not yet."""
-        return self._session.get()
+        return self.session.get()
 
     def use_background(self) -> None:
         """Lets jobs of this thread wait for no long task of a replication query, nor delay it."""
-        if (spark := self._session.started) is not None:
+        if (spark := self.session.started) is not None:
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", "background")
 
     def guarded(self, check: Callable[[], None]) -> "Tables":
@@ -360,7 +360,7 @@ class Tables:
 
     def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
         """Runs *attempt* without what Delta in the JVM remembers of tables."""
-        if self.storage.engine == "spark" and (spark := self._session.started) is not None:
+        if self.storage.engine == "spark" and (spark := self.session.started) is not None:
             jvm_of(spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 

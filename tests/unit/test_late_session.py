@@ -1,6 +1,7 @@
 """Spark starts once, when somebody needs it, and never if nobody does."""
 
 from concurrent.futures import ThreadPoolExecutor
+from threading import Event
 from typing import Any
 
 import pytest
@@ -73,3 +74,41 @@ def test_a_session_that_is_there_has_started() -> None:
     assert LateSession.of(spark).started == spark
     late = LateSession(Starts())
     assert LateSession.of(late) is late
+
+
+def test_whoever_needs_a_session_waits_for_the_start_that_has_begun() -> None:
+    may_end, starts = Event(), Starts()
+
+    def start() -> Any:  # noqa: ANN401 - stands for a session
+        may_end.wait()
+        return starts()
+
+    session = LateSession(start)
+    session.begin()
+    with ThreadPoolExecutor(1) as pool:
+        found = pool.submit(session.derived(own_session).get)
+        is_waited_for = not found.done() and session.started is None
+        may_end.set()
+
+    expected: Any = ("own", ("session", 1))
+    assert (is_waited_for, found.result(), starts.count) == (True, expected, 1)
+
+
+def test_a_start_beside_that_fails_is_tried_again_by_whoever_needs_it() -> None:
+    starts = Starts(failures=1)
+    session = LateSession(starts)
+
+    session.begin()
+    session.await_begun()
+
+    assert (session.started, starts.count) == (None, 1)
+    expected: Any = ("session", 2)
+    assert session.get() == expected
+
+
+def test_the_end_waits_for_nothing_that_has_not_begun() -> None:
+    starts = Starts()
+
+    LateSession(starts).await_begun()
+
+    assert starts.count == 0
