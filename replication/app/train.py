@@ -1,7 +1,8 @@
 """Makes the class archive of `replication.spark.class_archive` from what a job loads as it starts.
 
 Set-up runs ``python -m replication.app.train``. There is no cluster yet: the queries of this run
-find no broker and fail, after they have loaded the classes of source and sink.
+find no broker. They plan, compile and run all the same, and what they load of Kafka's client only
+with an answer is loaded by its name.
 """
 
 import shutil
@@ -10,23 +11,27 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+from zipfile import ZipFile
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from replication.config.group_settings import StateConfig
+from replication.config.home import connector_jars
 from replication.config.java_options import written
 from replication.model import Flow, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.spark.checkpoint import checkpoint_location
 from replication.spark.class_archive import QUIET, class_path, folder
-from replication.spark.kafka_options import sink_options, source_options
+from replication.spark.kafka_options import sharing_options, sink_options, source_options
 from replication.spark.local import spark_jars
 from replication.spark.projection import counts_column, to_target
-from replication.spark.session import flow_session, local_session
+from replication.spark.session import flow_session, jvm_of, local_session
+from replication.spark.sources import SHARED
 from replication.state.maintenance import Maintenance
 from replication.state.offset_table import OffsetTable
 from replication.state.spark_reader import reader_of
@@ -41,6 +46,8 @@ NO_BROKER = {
     "request.timeout.ms": "400",
     "max.block.ms": "500",
 }
+RUN_SECONDS: Final = 8.0
+"""How long a query without an end runs; on a busy machine its first batch takes most of that."""
 
 
 def train() -> None:
@@ -52,7 +59,8 @@ def train() -> None:
     classes = folder() / "classes.jsa"
     with tempfile.TemporaryDirectory() as state_dir, _dumping_session(part / classes.name) as spark:
         _use_tables(spark, state_dir)
-        _start_queries(spark, Path(state_dir))
+        _run_queries(spark, Path(state_dir))
+        _load_client(spark)
     (part / "class-path").write_text(class_path())
     (part / "java-options").write_text(f"{written(f'-XX:SharedArchiveFile={classes}')} {QUIET}")
     part.rename(folder())
@@ -81,24 +89,60 @@ def _use_tables(spark: SparkSession, state_dir: str) -> None:
     Maintenance(tables, FLOW, KEEP_ROWS).run(now)
 
 
-def _start_queries(spark: SparkSession, folder: Path) -> None:
-    own = flow_session(spark)
-    source = own.readStream.format("kafka").options(**source_options(NO_BROKER, {PARTITION: 0}))
-    records = to_target(
-        source.load(), {PARTITION.topic: PARTITION.topic}, CopyRule(), intercepted=True
-    )
-    counted = records.observe("training", counts_column([PARTITION]))
-    sink = counted.writeStream.format("kafka").options(
-        **sink_options(NO_BROKER, FLOW, intercepted=True)
-    )
-    triggers: list[dict[str, Any]] = [{"realTime": "60 seconds"}, {"availableNow": True}]
-    for number, trigger in enumerate(triggers):
-        writer: Any = sink.outputMode("update")  # Spark's own overloads lack realTime
-        writer = writer.option(
-            "checkpointLocation", checkpoint_location(own, folder / f"c{number}")
+def _run_queries(spark: SparkSession, folder: Path) -> None:
+    """Runs a flow's query over rows of Spark's own, and begins it with both Kafka sources."""
+    own, starts = flow_session(spark), {PARTITION: 0}
+    shared = own.readStream.format(SHARED).options(**sharing_options(NO_BROKER, starts, 1, 1))
+    kafka = own.readStream.format("kafka").options(**source_options(NO_BROKER, starts))
+    runs: list[tuple[DataFrame, str, dict[str, Any]]] = [
+        (_rows(own), "noop", {"processingTime": "0 seconds"}),
+        (_rows(own), "kafka", {"processingTime": "0 seconds"}),
+        (shared.load(), "kafka", {"realTime": "60 seconds"}),
+        (kafka.load(), "kafka", {"availableNow": True}),
+    ]
+    for number, (records, sink, trigger) in enumerate(runs):
+        copies = to_target(
+            records, {PARTITION.topic: PARTITION.topic}, CopyRule(), intercepted=True
         )
+        counted = copies.observe(f"training {number}", counts_column([PARTITION]))
+        writer: Any = counted.writeStream  # Spark's own overloads lack realTime
+        writer = writer.format(sink).options(**sink_options(NO_BROKER, FLOW, intercepted=True))
+        location = checkpoint_location(own, folder / f"c{number}")
+        writer = writer.option("checkpointLocation", location).outputMode("update")
         with suppress(PySparkException):
-            writer.trigger(**trigger).start().awaitTermination()
+            query = writer.trigger(**trigger).start()
+            query.awaitTermination(RUN_SECONDS)
+            query.stop()
+
+
+def _rows(spark: SparkSession) -> DataFrame:
+    """Returns a stream of records that no cluster has."""
+    values = {
+        "key": "CAST(CAST(value AS string) AS binary)",
+        "value": "CAST(CAST(value AS string) AS binary)",
+        "topic": f"'{PARTITION.topic}'",
+        "partition": f"{PARTITION.partition}",
+        "offset": "value",
+        "timestamp": "timestamp",
+        "timestampType": "0",
+        "headers": "CAST(NULL AS array<struct<key:string,value:binary>>)",
+    }
+    rows = spark.readStream.format("rate").option("rowsPerSecond", 10).load()
+    return rows.selectExpr(*(f"{text} AS {name}" for name, text in values.items()))
+
+
+def _load_client(spark: SparkSession) -> None:
+    """Loads the classes of Kafka's client, but for those that need a package that is not here."""
+    jvm = jvm_of(spark)
+    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    for jar in connector_jars("kafka-clients-*"):
+        with ZipFile(jar) as archive:
+            names = [name for name in archive.namelist() if name.startswith("org/apache/kafka/")]
+        for name in names:
+            if name.endswith(".class"):
+                with suppress(Py4JJavaError):
+                    load = name.removesuffix(".class").replace("/", ".")
+                    jvm.java.lang.Class.forName(load, False, loader)
 
 
 if __name__ == "__main__":
