@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from replication.app.background import background_checkpoints
+from replication.control.steer import new_change
 from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.workload import create_topic, plain_records, send_transactions
 from replication.flows.checkpoints.rounds import Checkpoints
@@ -78,6 +79,29 @@ def test_a_checkpoint_is_emitted_only_when_its_group_moves(
     assert ours == [40, 60, 20]
     assert len(stored(context.tables, "checkpoints")) == 3
     assert history[0] == history[1]
+
+
+def test_groups_of_what_is_paused_have_checkpoints_as_far_as_it_was_copied(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """They go on on the source, in the end beyond the last copy: to the end of the copies then."""
+    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
+    tp = TopicPartition(topic_name, 0)
+    fill(clusters[0], topic_name, 1, 100)
+    context = replicated(spark, tmp_path, config)
+    changes = context.requests.changes_of(config.flow)
+    changes.write(new_change(config.flow, "pause", [topic_name]))
+    assert changes.read().paused.covers(tp)
+    send(clusters[0], topic_name, 1, 20)
+    checkpoints = Checkpoints(context)
+
+    for offset in (40, 60, 120):
+        commit(clusters[0], group, {tp: Committed(offset)})
+        checkpoints.round(at_once=True)
+
+    ours = [each for each in all_of(context) if each.group == group]
+    found = [(each.upstream, each.downstream) for each in ours]
+    assert found == [(40, 40), (60, 60), (120, 100)]
 
 
 @pytest.mark.parametrize("kind", ["compacted", "transactional"])
