@@ -96,7 +96,7 @@ class Calls:
         call: Call,
         send: Callable[[Collection[KeyT], float], Mapping[KeyT, ResultT | ClientFailure]],
         keys: Iterable[KeyT],
-        exists: Callable[[KeyT], bool] = lambda _: False,
+        existing: Callable[[Collection[KeyT]], Collection[KeyT]] = lambda _: (),
     ) -> dict[KeyT, ResultT | ClientFailure]:
         """Collects the result or error of each key. Retriable errors are retried until the timeout.
 
@@ -104,8 +104,8 @@ class Calls:
             call: What is tried, for the error.
             send: Sends one request for the given keys, with the given timeout in seconds.
             keys: What the request is about; without keys nothing is sent.
-            exists: Whether a key that is reported as not found exists all the same, because it is
-                new and not every broker knows it, or because it has no leader.
+            existing: Which of the keys that are reported as not found exist all the same, because
+                they are new and not every broker knows them, or because they have no leader.
 
         Raises:
             CallError: The cluster cannot be reached, or does not answer in time.
@@ -124,7 +124,9 @@ class Calls:
             }
             for key in codes:
                 self._raise_if_own(call, results[key])
-            hidden = [key for key, code in codes.items() if code == NOT_FOUND and exists(key)]
+            not_found = [key for key, code in codes.items() if code == NOT_FOUND]
+            there = set(existing(not_found)) if not_found else set[KeyT]()
+            hidden = [key for key in not_found if key in there]
             pending = [*hidden, *(key for key, code in codes.items() if code in RETRIABLE)]
             if time.monotonic() + POLL_SECONDS > deadline:
                 self._raise_if_hidden(call, hidden)

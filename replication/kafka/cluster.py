@@ -5,7 +5,7 @@ call returns, or raises a `ClusterError` that names call, cluster, value and nex
 """
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -145,7 +145,7 @@ class Cluster(AbstractContextManager["Cluster"]):
             Call("describing topics"),
             self._calls.admin.topics,
             names,
-            lambda name: listed and name in self.topic_names(),
+            lambda missing: self.topic_names().intersection(missing) if listed else (),
         )
         found = self._calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND})
         return {name: self._with_own_id(topic) for name, topic in found.items()}
@@ -183,6 +183,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         self,
         topics: Iterable[NewTopic],
         simplify: Callable[[Mapping[str, str]], Iterable[NewTopic]] = lambda _rejected: (),
+        made: set[str] | None = None,
     ) -> dict[str, Topic]:
         """Creates the topics that do not exist, and waits until all of *topics* are visible.
 
@@ -193,12 +194,15 @@ class Cluster(AbstractContextManager["Cluster"]):
             topics: The topics.
             simplify: Called once with the topics that were rejected for a setting, and the reason
                 of each; returns those to create instead.
+            made: Gets the names of the topics that this call has created, and nobody else.
         """
         wanted = {topic.name: topic for topic in topics}
         results = self._create(wanted.values())
         if rejected := _rejected_settings(results):
             results |= self._create(simplify(rejected))
-        self._calls.require(CREATE_TOPIC, results, {"TOPIC_ALREADY_EXISTS"})
+        created = self._calls.require(CREATE_TOPIC, results, {"TOPIC_ALREADY_EXISTS"})
+        if made is not None:
+            made.update(created)
         return self.wait_until_visible(dict.fromkeys(wanted, 1))
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
@@ -336,15 +340,19 @@ class Cluster(AbstractContextManager["Cluster"]):
                 {key: times[key] for key in keys}, isolation, s
             ),
             times,
-            self._exists,
+            self._existing,
         )
         found = self._calls.require(LIST_OFFSETS, results, {NOT_FOUND})
         return {tp: place.offset for tp, place in found.items()}
 
-    def _exists(self, partition: TopicPartition) -> bool:
-        """Returns whether *partition* is in the cluster's metadata."""
-        topic = self.describe([partition.topic]).get(partition.topic)
-        return topic is not None and partition.partition < topic.partitions
+    def _existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+        """Returns those of *partitions* that are in the cluster's metadata."""
+        topics = self.describe({tp.topic for tp in partitions})
+        return {
+            tp
+            for tp in partitions
+            if tp.topic in topics and tp.partition < topics[tp.topic].partitions
+        }
 
 
 def _rejected_settings(results: Mapping[str, ClientFailure | None]) -> dict[str, str]:

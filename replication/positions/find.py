@@ -104,7 +104,7 @@ def find_positions(
     Raises:
         ClusterError: A cluster does not answer.
     """
-    spans = settled_spans(context, plan, in_flight)
+    spans = settled_spans(context, plan, stored, in_flight)
     return find_by_spans(context, plan, stored, spans, asked, rejected)
 
 
@@ -171,7 +171,7 @@ def find_problems(
         ClusterError: A cluster does not answer.
     """
     context = as_written(context, plan, stored)
-    config, spans = context.config, current_spans(context, plan)
+    config, spans = context.config, current_spans(context, plan, stored)
     surveyed = survey(config, plan, stored, spans)
     refined = refine(context, plan, stored, spans, surveyed.decisions)
     ruled = rule_all(config, plan, refined, accepted)

@@ -2,17 +2,31 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from replication.model import TopicPartition
 from replication.positions.replaced import compare_ids
 from replication.positions.settle import InFlight, settled_log_ends
 from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
+from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
 
 
+class Known(Protocol):
+    """What the offset map says of partitions and remote topics that a query has written."""
+
+    @property
+    def anchors(self) -> Mapping[TopicPartition, Anchor]:
+        """The newest position of each upstream partition."""
+
+    @property
+    def remote_ids(self) -> Mapping[str, str]:
+        """The ids of remote topics."""
+
+
 def settled_spans(
-    context: FlowSides, plan: TopicPlan, in_flight: InFlight = "reported"
+    context: FlowSides, plan: TopicPlan, known: Known, in_flight: InFlight = "reported"
 ) -> LogSpans:
     """Waits until nothing is in flight to *plan*'s partitions; returns their spans.
 
@@ -20,26 +34,46 @@ def settled_spans(
         ClusterError: A cluster does not answer.
     """
     if in_flight == "nothing":
-        return current_spans(context, plan)
-    copies = plan.copies
+        return current_spans(context, plan, known)
+    empty = _empty_copies(plan, known)
+    written = {tp: copy for tp, copy in plan.copies.items() if copy not in empty}
     settled = settled_log_ends(
         context.target,
-        list(copies.values()),
+        list(written.values()),
         context.started_spark,
         context.config.flow,
-        shared={copy for tp, copy in copies.items() if plan.is_shared(tp)},
+        shared={copy for tp, copy in written.items() if plan.is_shared(tp)},
         is_reported_only=in_flight == "reported",
     )
-    return replace(_spans(context, plan, settled.ends), held=settled.held)
+    return replace(_spans(context, plan, {**empty, **settled.ends}), held=settled.held)
 
 
-def current_spans(context: FlowSides, plan: TopicPlan) -> LogSpans:
+def current_spans(context: FlowSides, plan: TopicPlan, known: Known) -> LogSpans:
     """Returns the spans of *plan*'s partitions, to which nothing of the flow can be in flight.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    return _spans(context, plan, context.target.log_ends(plan.copies.values()))
+    empty = _empty_copies(plan, known)
+    written = [copy for copy in plan.copies.values() if copy not in empty]
+    return _spans(context, plan, {**empty, **context.target.log_ends(written)})
+
+
+def _empty_copies(plan: TopicPlan, known: Known) -> dict[TopicPartition, int]:
+    """Returns the remote partitions of *plan* that nothing was written to, with their ends.
+
+    They are of topics that were created for it just now, and that no query of the flow has written
+    before. A broker takes seconds for the logs of a thousand new partitions, and does not say where
+    one ends before it has them all. What a stranger writes there is found by the first report.
+    """
+    return {
+        copy: 0
+        for tp, copy in plan.copies.items()
+        if copy.topic in plan.made
+        and copy.topic not in known.remote_ids
+        and tp not in known.anchors
+        and not plan.is_shared(tp)
+    }
 
 
 def _spans(context: FlowSides, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogSpans:

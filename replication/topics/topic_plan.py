@@ -44,6 +44,7 @@ class TopicPlan:
         codecs: Upstream name -> the codec of its copies; empty where the producer's setting is that
             of all.
         transforms: What changes the records of topics, by upstream names, where anything does.
+        made: The remote topics that were created for this plan just now, by nobody else.
     """
 
     topics: Mapping[str, str]
@@ -64,6 +65,7 @@ class TopicPlan:
     is_empty: bool = False
     codecs: Mapping[str, str] = field(default_factory=dict)
     transforms: Mapping[str, Chain] = field(default_factory=dict)
+    made: frozenset[str] = frozenset()
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:
         """Returns the remote partition of the upstream partition *tp*."""

@@ -18,6 +18,9 @@ class RemoteTopics:
         flow: The flow.
         target: Its target.
         topics: The topics, each with the settings that it should have.
+
+    Attributes:
+        made: Those that `create` has created, and no other process at the same moment.
     """
 
     def __init__(self, flow: Flow, target: Cluster, topics: Collection[NewTopic]) -> None:
@@ -25,6 +28,7 @@ class RemoteTopics:
         self._target = target
         self._topics = {topic.name: topic for topic in topics}
         self._trials: dict[str, SettingTrials] = {}
+        self.made = set[str]()
 
     def create(self, names: Collection[str]) -> dict[str, Topic]:
         """Creates the topics of *names*, and logs the settings that they do not have.
@@ -33,7 +37,7 @@ class RemoteTopics:
             CallError: The target rejects a topic whatever its settings are, or does not answer.
         """
         wanted = [topic for name, topic in self._topics.items() if name in names]
-        created = self._target.create_topics(wanted, self._simplify)
+        created = self._target.create_topics(wanted, self._simplify, self.made)
         for name in sorted(created.keys() & self._trials.keys()):
             self._warn(name, self._trials.pop(name).rejected)
         return created

@@ -93,7 +93,8 @@ def carry_out(
     for topic in created.values():
         log.bind(config.flow).info("topic_prepared", topic=topic.name, partitions=topic.partitions)
     new_ids = {name: topic.topic_id for name, topic in created.items()}
-    plan = replace(plan, remote_ids={**plan.remote_ids, **new_ids})
+    remote_ids = {**plan.remote_ids, **new_ids}
+    plan = replace(plan, remote_ids=remote_ids, made=frozenset(missing.made))
     return _without_rejected(plan, {}, rejections.texts)
 
 

@@ -9,7 +9,6 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
@@ -18,7 +17,6 @@ import org.apache.kafka.clients.admin.ListOffsetsOptions;
 import org.apache.kafka.clients.admin.ListOffsetsResult;
 import org.apache.kafka.clients.admin.ListOffsetsResult.ListOffsetsResultInfo;
 import org.apache.kafka.clients.admin.OffsetSpec;
-import org.apache.kafka.clients.admin.TopicDescription;
 import org.apache.kafka.common.IsolationLevel;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.TopicPartitionInfo;
@@ -127,36 +125,35 @@ final class OffsetCalls {
       List<TopicPartition> asked, Map<TopicPartition, Throwable> failures) {
     Set<String> names = new HashSet<>();
     asked.forEach(it -> names.add(it.topic()));
-    Map<String, Object> topics = new HashMap<>();
+    Map<String, Throwable> unknown = new HashMap<>();
+    Map<TopicPartition, TopicPartitionInfo> known = new HashMap<>();
     admin
         .describeTopics(names, new DescribeTopicsOptions().timeoutMs(timeoutMs))
         .topicNameValues()
         .forEach(
             (name, future) -> {
               try {
-                topics.put(name, future.get());
+                for (TopicPartitionInfo it : future.get().partitions()) {
+                  known.put(new TopicPartition(name, it.partition()), it);
+                }
               } catch (Exception failure) {
-                topics.put(name, Settled.interrupted(failure));
+                unknown.put(name, Settled.interrupted(failure));
               }
             });
     Set<TopicPartition> led = new HashSet<>();
     for (TopicPartition partition : asked) {
-      if (topics.get(partition.topic()) instanceof TopicDescription topic) {
-        Optional<TopicPartitionInfo> info =
-            topic.partitions().stream()
-                .filter(it -> it.partition() == partition.partition())
-                .findAny();
-        if (info.isPresent() && hasLeader(info.get())) {
-          led.add(partition);
-        } else {
-          failures.put(
-              partition,
-              info.isPresent()
-                  ? new LeaderNotAvailableException("the partition has no leader")
-                  : new UnknownTopicOrPartitionException("the topic has no such partition"));
-        }
+      TopicPartitionInfo info = known.get(partition);
+      if (info != null && hasLeader(info)) {
+        led.add(partition);
+      } else if (info != null) {
+        failures.put(partition, new LeaderNotAvailableException("the partition has no leader"));
       } else {
-        failures.put(partition, (Throwable) topics.get(partition.topic()));
+        Throwable failure = unknown.get(partition.topic());
+        failures.put(
+            partition,
+            failure != null
+                ? failure
+                : new UnknownTopicOrPartitionException("the topic has no such partition"));
       }
     }
     return led;

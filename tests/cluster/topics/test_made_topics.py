@@ -1,0 +1,48 @@
+"""Where new copies end: nobody asks, unless the flow may have written there before."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from replication.model import Position, TopicPartition
+from replication.positions.measure import current_spans
+from replication.positions.sides import AskedSides
+from replication.state.offset_rows import Anchor
+from replication.upkeep.prepare import prepare_topics
+from tests.support.local import Clusters
+from tests.support.remote_topics import Sides, create, flow_config
+from tests.support.topics import send
+
+pytestmark = pytest.mark.cluster
+
+
+@dataclass
+class Stored:
+    """What an offset map says."""
+
+    anchors: Mapping[TopicPartition, Anchor] = field(default_factory=dict)
+    remote_ids: Mapping[str, str] = field(default_factory=dict)
+
+
+def test_only_what_the_flow_cannot_have_written_counts_as_empty(
+    sides: Sides, clusters: Clusters, name: str
+) -> None:
+    source, target = sides
+    create(source, name, 2)
+    config = flow_config(name, replication_factor="1")
+    plan = prepare_topics(config, source, target)
+    first, second = (TopicPartition(name, number) for number in range(2))
+    send(clusters[1], f"A.{name}", 2, 2)  # one record in each: an answer would be 1
+
+    def ends(stored: Stored, made: frozenset[str] = plan.made) -> list[int]:
+        with AskedSides(config, sides) as asked:
+            found = current_spans(asked, replace(plan, made=made), stored).target_ends
+        return [found[first], found[second]]
+
+    anchor = Anchor(Position(0, 0), plan.source_ids[name])
+    assert ends(Stored()) == [0, 0]
+    assert ends(Stored(anchors={first: anchor})) == [1, 0]
+    assert ends(Stored(remote_ids={f"A.{name}": "of an earlier one"})) == [1, 1]
+    assert ends(Stored(), frozenset()) == [1, 1]
+    assert ends(Stored(), frozenset({f"A.{name}-other"})) == [1, 1]
