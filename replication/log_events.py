@@ -176,6 +176,7 @@ Event = Literal[
     "topic_refresh_failed",
     "topics_changed",
     "topics_left_out",
+    "topics_looked_at",
     "topics_not_found",
     "topics_replaced",
     "transaction_ended",

@@ -102,12 +102,14 @@ class Mirror:
     Args:
         mode: ``replication.mode``.
         settings: Further lines of the configuration; ``{source}`` stands for the alias.
+        arguments: Further arguments of spark-submit.sh.
         spark: Further arguments of spark-submit.
         label: The name in the tables, if it is not the mode.
     """
 
     mode: Mode
     settings: Mapping[str, str]
+    arguments: tuple[str, ...] = ()
     spark: tuple[str, ...] = ()
     label: str = ""
 
@@ -121,7 +123,8 @@ class Mirror:
         state_dir = (race.folder / "state").as_uri()
         file = race.write({"state.dir": state_dir, **self.settings})
         script = str(REPOSITORY / "spark-submit.sh")
-        return [script, "--config", file, "--mode", self.mode, "--", *self.spark]
+        options = ("--mode", self.mode, *self.arguments)
+        return [script, "--config", file, *options, "--", *self.spark]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

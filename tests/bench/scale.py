@@ -99,7 +99,10 @@ class Cost:
 def sizes(options: argparse.Namespace) -> list[Size]:
     """The sizes of the three questions, without repetitions, small ones first in each."""
     found = [
-        *(Size(topics=max(1, number // EACH), each=EACH) for number in options.partitions),
+        *(
+            Size(topics=max(1, number // EACH), each=min(number, EACH))
+            for number in options.partitions
+        ),
         *(Size(topics=number, each=1) for number in options.topics),
         *(Size(topics=EACH, each=1, flows=number) for number in options.flows),
     ]

@@ -169,9 +169,10 @@ def test_a_cell_is_limited_in_records_and_in_bytes() -> None:
 
 
 def test_sizes_of_several_questions_are_measured_once() -> None:
-    asked = Namespace(partitions=[10, 100], topics=[10], flows=[1, 5])
+    asked = Namespace(partitions=[1, 10, 100], topics=[10], flows=[1, 5])
 
     assert [(size.flows, size.topics, size.each, size.partitions) for size in sizes(asked)] == [
+        (1, 1, 1, 1),
         (1, 1, 10, 10),
         (1, 10, 10, 100),
         (1, 10, 1, 10),

@@ -85,6 +85,7 @@ class TopicChoice:
                 records, or the flow as a whole must not run.
             ClusterError: A cluster does not answer, rejects all topics, or leads no partition.
         """
+        began = time.monotonic()
         waiting = self._topics.waiting()
         plan = self._try_all_but(waiting, running)
         if waiting and not plan.topics:
@@ -96,6 +97,8 @@ class TopicChoice:
             error = self.error()
             if error is not None:
                 raise error
+        seconds = round(time.monotonic() - began, 3)
+        self._context.log.debug("topics_looked_at", seconds=seconds)
         return plan
 
     def has_retry(self) -> bool:
