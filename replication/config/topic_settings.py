@@ -174,7 +174,7 @@ class RecordsConfig:
             "replication.realtime.batch.seconds",
             "600",
             "length of a Real-Time batch in seconds; at most 60 where executors cannot report",
-            least=5,
+            least=1,
             most=86_400,
         ),
     ]

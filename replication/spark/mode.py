@@ -16,9 +16,10 @@ BOOKKEEPING_SLOTS = 2
 SPARE_SLOTS = 1
 """The least that is kept free where flows share tasks: their number follows from the slots."""
 
-LOCAL_SLOTS_PER_PARTITION = 2
-"""On one machine: the partitions may double while the job runs, and it stays in Real-Time Mode. A
-flow with the shared source has as many slots for new topics as for those that it begins with."""
+LOCAL_SLOTS_PER_PARTITION = 3
+"""On one machine: the partitions may grow to three times as many while the job runs, and it stays
+in Real-Time Mode. A flow with the shared source has two slots for each task, which take turns, and
+as many as it has tasks for new topics."""
 
 LOCAL_SPARE_SLOTS = 8
 """On one machine: heartbeats, checkpoints and bookkeeping of several flows at once."""

@@ -100,7 +100,7 @@ class QueryProgress:
         written = counts_of(observed.get(COUNTS), tuple(self._copies.values()))
         return Batch(
             event["batchId"],
-            parse_offsets(_text(source["startOffset"])),
+            parse_offsets(_text(_start(source))),
             parse_offsets(_text(source["endOffset"])),
             {tp: written[copy] for tp, copy in self._copies.items() if copy in written},
         )
@@ -116,6 +116,12 @@ def _did_run(event: dict[str, Any]) -> bool:
     An idle query reports under the next batch's id.
     """
     return "addBatch" in event["durationMs"] and bool(event["sources"][0]["endOffset"])
+
+
+def _start(source: Mapping[str, Any]) -> object:
+    """Returns where a batch began; queries that take turns do not begin where they had ended."""
+    own = (source.get("metrics") or {}).get("startingOffsets")
+    return own or source["startOffset"]
 
 
 def _text(offsets: object) -> str | None:

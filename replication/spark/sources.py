@@ -35,11 +35,25 @@ class SourceChoice:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a generation reads: in which mode, by which source, in how many tasks at once."""
+    """How a generation reads: in which mode, by which source, in how many tasks at once.
+
+    One that takes turns has two queries; as many tasks as read wait for the end of a batch.
+    """
 
     mode: Mode
     source: Reader
     tasks: int
+    takes_turns: bool = False
+
+    @property
+    def queries(self) -> int:
+        """How many queries it has."""
+        return 2 if self.takes_turns else 1
+
+    @property
+    def slots(self) -> int:
+        """How many task slots it holds."""
+        return self.tasks * self.queries
 
 
 @dataclass(frozen=True, slots=True)

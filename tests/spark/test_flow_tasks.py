@@ -39,19 +39,26 @@ def tasks(
     return FlowTasks(flow_context(spark, Tables(spark, folder.as_uri()), config), admitted)
 
 
-def shared(count: int, mode: Mode = "realtime") -> Reading:
-    return Reading(mode, "shared", count)
+def shared(count: int, mode: Mode = "realtime", *, takes_turns: bool = False) -> Reading:
+    return Reading(mode, "shared", count, takes_turns)
+
+
+def in_turn(count: int) -> Reading:
+    return shared(count, takes_turns=True)
 
 
 @pytest.mark.parametrize(
     ("partitions", "share", "running", "expected"),
     [
-        pytest.param(1000, 100, [], 5, id="tasks.max"),
-        pytest.param(3, 100, [], 3, id="no more than partitions"),
-        pytest.param(1000, 4, [], 4, id="no more than slots"),
-        pytest.param(1000, 4, [3], 1, id="what is left of the slots"),
-        pytest.param(1000, 100, [3], 2, id="what is left of tasks.max"),
-        pytest.param(1000, 1, [], 1, id="one at least"),
+        pytest.param(1000, 100, [], in_turn(5), id="tasks.max"),
+        pytest.param(3, 100, [], in_turn(3), id="no more than partitions"),
+        pytest.param(1000, 4, [], shared(4), id="no more than slots"),
+        pytest.param(1000, 4, [shared(3)], shared(1), id="what is left of the slots"),
+        pytest.param(1000, 4, [in_turn(1)], shared(2), id="what turns leave of the slots"),
+        pytest.param(1000, 100, [shared(3)], in_turn(2), id="what is left of tasks.max"),
+        pytest.param(1000, 1, [], shared(1), id="one at least"),
+        pytest.param(1, 3, [], in_turn(1), id="slots for turns and a new topic"),
+        pytest.param(2, 5, [], shared(2), id="turns would leave no slot for a new topic"),
     ],
 )
 def test_tasks_of_one_more_generation(
@@ -59,12 +66,12 @@ def test_tasks_of_one_more_generation(
     tmp_path: Path,
     partitions: int,
     share: int,
-    running: list[int],
-    expected: int,
+    running: list[Reading],
+    expected: Reading,
 ) -> None:
     found = tasks(spark, tmp_path, share, tasks_max="5")
 
-    assert found.reading(partitions, "realtime", [shared(n) for n in running]) == shared(expected)
+    assert found.reading(partitions, "realtime", running) == expected
 
 
 def test_without_tasks_max_they_follow_from_the_cores_and_the_slots(
@@ -97,6 +104,13 @@ def test_a_further_generation_needs_room(
     found = tasks(spark, tmp_path, share, tasks_max="5")
 
     assert found.has_room([shared(n, mode) for n in running]) == has_room
+
+
+def test_turns_hold_two_slots_for_each_task(spark: SparkSession, tmp_path: Path) -> None:
+    found = tasks(spark, tmp_path, 4)
+
+    assert found.has_room([in_turn(1)])
+    assert not found.has_room([in_turn(2)])
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """Which of Spark's modes is chosen, and how many task slots a local Spark gets."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from replication.errors import FlowError
+from replication.flows.replicate.flow_tasks import ROOM_FOR_TURNS
 from replication.model import Mode
 from replication.spark.mode import (
     HEAP_MB_PER_TASK,
@@ -17,6 +20,7 @@ from replication.spark.mode import (
     most_continuous,
     small_heap,
 )
+from replication.spark.sources import MOST_TASKS
 
 EIGHT = Continuous(partitions=8)
 ENOUGH = "10 task slots suffice for 8 partitions"
@@ -105,6 +109,13 @@ def test_a_local_spark_has_room_for_twice_the_partitions(partitions: int) -> Non
 
     choice = choose_mode("auto", Continuous(2 * partitions), spark="4.2.0", slots=slots)
     assert choice.mode == "realtime"
+
+
+@given(st.integers(1, 20), st.integers(1, MOST_TASKS))
+def test_a_local_spark_lets_the_tasks_of_each_flow_take_turns(flows: int, tasks: int) -> None:
+    slots = local_slots({"auto": flows * tasks}, MOST)
+
+    assert Continuous(sharing=flows).share(slots) >= ROOM_FOR_TURNS * tasks
 
 
 @pytest.mark.parametrize(

@@ -80,8 +80,8 @@ from tests.support.settings import ONE_FLOW, problems_of
             id="number",
         ),
         pytest.param(
-            {"replication.realtime.batch.seconds": "4"},
-            "replication.realtime.batch.seconds: '4' is invalid; write 5 or more",
+            {"replication.realtime.batch.seconds": "0"},
+            "replication.realtime.batch.seconds: '0' is invalid; write 1 or more",
             id="too small",
         ),
         pytest.param(

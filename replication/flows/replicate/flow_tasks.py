@@ -6,13 +6,18 @@ few for all partitions, by the cores or ``tasks.max``, and in Real-Time Mode by 
 
 from collections.abc import Collection
 from functools import cached_property
+from typing import Final
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.admitted import Admitted
-from replication.model import Mode
+from replication.model import Mode, is_local_mode
+from replication.spark.acknowledged import is_reported
 from replication.spark.mode import Continuous
 from replication.spark.session import driver_obstacle, task_cores, task_slots
 from replication.spark.sources import Reader, Reading, choose_source, most_tasks
+
+ROOM_FOR_TURNS: Final = 3
+"""Free slots for each task of a generation that takes two: one stays free for a new topic."""
 
 
 class FlowTasks:
@@ -49,21 +54,24 @@ class FlowTasks:
         if self.source == "spark":
             slots = max(1, task_slots(spark))  # none before the first executor has come
             return Reading(mode, "spark", min(partitions, slots))
-        most, held = self._context.config.tasks_max, _sum(running)
-        free = self._share() - held if mode == "realtime" else task_slots(spark)
-        if most is not None:
-            free = min(free, most - held)
-        return Reading(mode, "shared", max(1, min(partitions, self._most(), free - later)))
+        most = self._context.config.tasks_max
+        free = self._share() - _slots(running) if mode == "realtime" else task_slots(spark)
+        free -= later
+        possible = free if most is None else min(free, most - _sum(running) - later)
+        tasks = max(1, min(partitions, self._most(), possible))
+        is_here = is_local_mode(spark.sparkContext.master) and is_reported(spark)
+        has_room = mode == "realtime" and free >= ROOM_FOR_TURNS * tasks
+        return Reading(mode, "shared", tasks, is_here and has_room)
 
     def most_more(self, mode: Mode, running: Collection[Reading]) -> int | None:
         """Returns how many generations more may start, one at least; None for any number."""
         most = self._context.config.tasks_max
-        bounds = [] if most is None else [most]
+        bounds = [] if most is None else [most - _sum(running)]
         if mode == "realtime":  # a task keeps its slot
-            bounds.append(self._share())
+            bounds.append(self._share() - _slots(running))
         if self.source == "spark" or not bounds:
             return None
-        return max(1, min(bounds) - _sum(running))
+        return max(1, min(bounds))
 
     def has_room(self, running: Collection[Reading]) -> bool:
         """Returns whether there may be one more generation beside those that run."""
@@ -73,7 +81,7 @@ class FlowTasks:
         if most is not None and tasks >= most:
             return False
         is_continuous = any(reading.mode == "realtime" for reading in running)
-        return not is_continuous or tasks < self._share()
+        return not is_continuous or _slots(running) < self._share()
 
     def misfit(self, partitions: int, running: Collection[Reading]) -> str:
         """Returns why the running generations no longer fit the task slots of now; "" if they do.
@@ -103,6 +111,10 @@ class FlowTasks:
 
     def _all_slots(self) -> int:
         return Continuous(sharing=1).share(task_slots(self._context.spark))
+
+
+def _slots(running: Collection[Reading]) -> int:
+    return sum(reading.slots for reading in running)
 
 
 def _sum(running: Collection[Reading]) -> int:

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
@@ -30,6 +30,7 @@ from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
 from replication.flows.replicate.schemas import schema_topics
+from replication.flows.replicate.turns import Queries, Turn, batch_seconds, place_of
 from replication.kafka.reach import with_answering_servers
 from replication.kafka.rejections import Rejections
 from replication.log import Log
@@ -39,10 +40,12 @@ from replication.offsets.runs import FinishedRuns, ProgressGapError
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.spark.distance import RoundTrips
 from replication.spark.kafka_options import NEAR, named, sharing_options, source_options
-from replication.spark.progress import Batch, QueryProgress
 from replication.spark.projection import counts_column
 from replication.spark.sources import SHARED, Reading
 from replication.topics.topic_plan import TopicPlan
+
+if TYPE_CHECKING:
+    from replication.spark.progress import Batch
 
 log = Log(__name__)
 
@@ -60,7 +63,7 @@ class Generation:
 
     def __init__(
         self,
-        query: StreamingQuery,
+        queries: Queries,
         written: Written,
         plan: TopicPlan,
         positions: Mapping[TopicPartition, Position],
@@ -70,12 +73,10 @@ class Generation:
         self.plan = plan
         self.number = reports.number
         self._map_writer, looks = written
-        self._query = query
+        self._queries = queries
         self._folder = folder
         self._reports = reports
         self.log = log.bind(self._map_writer.flow)
-        copies = plan.copies
-        self._progress = QueryProgress(query, query.name, copies)
         shared = {tp for tp in plan.partitions if plan.is_shared(tp)}
         self.pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
         self._checked = CheckedRuns(self.pending, looks, reports.spacing)
@@ -118,18 +119,24 @@ class Generation:
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         prefix = f"{config.flow.slug}-{number}-"
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_folder(spark)))
-        name = f"{config.flow.slug} generation {number}"
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
         reports = Reports(context, plan, number)
-        spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
-        try:
+
+        def start(turn: Turn | None) -> StreamingQuery:
+            name = f"{config.flow.slug} generation {number}{place_of(turn)}"
+            setup = QuerySetup(name, reading, limits, brokers, distance, number, turn)
+            lasting = batch_seconds(reports.batch_seconds, turn)
+            spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
             with spark_errors(config.flow):
-                setup = QuerySetup(name, reading, limits, brokers, distance, number)
                 writer = replication_query(spark, config, plan, starts, setup)
                 with reports.tagged(spark, limits, schema_topics(context, plan)):
-                    checkpoint = checkpoint_location(spark, folder)
-                    query = start_query(writer, reading.mode, reports.batch_seconds, checkpoint)
-            return cls(query, written, plan, positions, reports, folder)
+                    checkpoint = checkpoint_location(spark, folder / f"query{place_of(turn)}")
+                    return start_query(writer, reading.mode, lasting, checkpoint)
+
+        turn = Turn(folder.name, reports.batch_seconds, True) if reading.takes_turns else None
+        try:
+            queries = Queries(start, plan.copies, turn)
+            return cls(queries, written, plan, positions, reports, folder)
         except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -138,11 +145,11 @@ class Generation:
     @property
     def is_running(self) -> bool:
         """Whether the query still runs: it has not drained, failed or been stopped."""
-        return self._is_quiet or bool(self._query.isActive)
+        return self._is_quiet or self._queries.are_active
 
     def failure(self) -> StreamingQueryException | None:
         """Returns the error that ended the query, None if there was none."""
-        return self._query.exception()
+        return self._queries.failure()
 
     @property
     def rejected_so_far(self) -> Mapping[TopicPartition, RecordRejection]:
@@ -152,8 +159,10 @@ class Generation:
     def rejected(self) -> Mapping[TopicPartition, RecordRejection]:
         """Returns a record that the target rejected, by upstream partition.
 
-        Waits a moment for the reports of a query that has just failed.
+        Waits a moment for the reports of a query that has just failed. One that reads in turn with
+        it runs still, and would let this wait for its tasks.
         """
+        self.stop()
         with suppress(Py4JError, ProgressGapError):  # `close` meets the same, and says so
             self._reports.finish()
             self._reports.add_to(self.pending)
@@ -166,9 +175,10 @@ class Generation:
             Whether a batch had finished.
         """
         batches: list[Batch] = []
-        self._is_quiet = self._reports.is_quiet(self._progress)
+        self._queries.start_second()
+        self._is_quiet = all(map(self._reports.is_quiet, self._queries.progress))
         if not self._is_quiet:
-            batches = self._progress.finished()
+            batches = self._queries.finished(self.pending.batch_starts())
             self._reports.add_to(self.pending)
         for batch in batches:
             starts = self.pending.batch_starts()
@@ -176,7 +186,7 @@ class Generation:
             self.pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
             self._batches = (
                 min(self._batches[0], batch.batch_id) if self._batches[0] >= 0 else batch.batch_id,
-                batch.batch_id,
+                max(self._batches[1], batch.batch_id),
             )
         self._reports.accept_unconfirmed(self.pending)
         self.had_news = self._note_new() or bool(batches)
@@ -210,7 +220,7 @@ class Generation:
         """Stops the query; `close` follows."""
         self._is_quiet = False
         with suppress(Py4JError):  # without the JVM it has stopped
-            self._query.stop()
+            self._queries.stop()
 
     def close(self) -> dict[TopicPartition, Position]:
         """Stops the query, writes what it finished, and returns each partition's position.
@@ -218,7 +228,7 @@ class Generation:
         The records of an interrupted batch are not in these positions; see `find_positions`.
         """
         try:
-            self._query.stop()
+            self._queries.stop()
             self._reports.finish()
             try:
                 self.record_progress()
@@ -251,6 +261,7 @@ class QuerySetup:
         brokers: How many the source has.
         distance: How far away both clusters are from here.
         generation: Its number.
+        turn: Whether it reads in turn with another query.
     """
 
     name: str
@@ -259,6 +270,7 @@ class QuerySetup:
     brokers: int = 1
     distance: RoundTrips = NEAR
     generation: int = 0
+    turn: Turn | None = None
 
 
 def replication_query(
@@ -298,6 +310,7 @@ def _source(
     is_bounded = reading.mode != "realtime"
     if reading.source == "shared":
         options = sharing_options(consumer, starts, reading.tasks, setup.brokers, setup.distance)
+        options |= setup.turn.options if setup.turn else {}
         whose = {"flow": str(config.flow), "generation": f"{config.flow}#{setup.generation}"}
         source = spark.readStream.format(SHARED).options(**options, **whose)
     else:
@@ -307,20 +320,20 @@ def _source(
 
 
 def start_query(
-    writer: DataStreamWriter, mode: Mode, batch_seconds: int, checkpoint: str
+    writer: DataStreamWriter, mode: Mode, seconds: int, checkpoint: str
 ) -> StreamingQuery:
-    """Starts *writer* in *mode*.
+    """Starts *writer*.
 
     Args:
         writer: The query.
         mode: How it runs.
-        batch_seconds: Length of a Real-Time batch.
+        seconds: Length of a Real-Time batch.
         checkpoint: Location of Spark's own progress, which nothing reads.
     """
     writer = writer.option("checkpointLocation", checkpoint)
     if mode == "realtime":
         realtime: Any = writer.outputMode("update")  # Spark's own overloads lack realTime
-        query: StreamingQuery = realtime.trigger(realTime=f"{batch_seconds} seconds").start()
+        query: StreamingQuery = realtime.trigger(realTime=f"{seconds} seconds").start()
         return query
     if mode == "drain":
         return writer.trigger(availableNow=True).start()

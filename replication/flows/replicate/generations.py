@@ -173,11 +173,12 @@ class Generations:
     ) -> None:
         """Starts one more, and leaves room for as many *later* ones."""
         context = self._context
-        keep_events(context.spark, len(self.plan.partitions))
         limit_polling(context.spark, len(plan.partitions))
         context.board.begin(number, self.mode, plan, positions)
         apply_limits(context, waits=True)
         reading = self._tasks.reading(len(plan.partitions), self.mode, self._readings, later=later)
+        queries = max(each.queries for each in (*self._readings, reading))
+        keep_events(context.spark, queries * len(self.plan.partitions))
         positions = {tp: positions[tp] for tp in plan.partitions}
         generation = Generation.start(
             context, (self._map_writer, self._ids), plan, positions, number=number, reading=reading

@@ -39,23 +39,34 @@ final class PartitionTasks {
 
   /** Takes note of where a batch begins; may move partitions before it does. */
   void begin(Map<TopicPartition, Long> starts) {
+    move(moves(starts));
+  }
+
+  /** Takes note of where a batch begins. Which partitions should go to which other tasks? */
+  Map<TopicPartition, Integer> moves(Map<TopicPartition, Long> starts) {
     starts.forEach(
         (tp, start) -> {
           long records = Math.max(0, start - before.getOrDefault(tp, start));
           loadOf.merge(tp, (double) records, (load, more) -> DECAY * load + more);
         });
     before = Map.copyOf(starts);
-    if (++batches >= BATCHES_BETWEEN_MOVES && balance()) {
+    return ++batches >= BATCHES_BETWEEN_MOVES ? balance() : Map.of();
+  }
+
+  /** Moves partitions before a batch begins. */
+  void move(Map<TopicPartition, Integer> moves) {
+    if (!moves.isEmpty()) {
+      taskOf.putAll(moves);
       batches = 0;
     }
   }
 
-  /** Moves partitions of the busiest task to the idlest ones; the others keep their fetches. */
-  private boolean balance() {
+  /** Moves from the busiest task to the idlest ones; the others keep their fetches. */
+  private Map<TopicPartition, Integer> balance() {
     double[] loads = new double[tasks];
     taskOf.forEach((tp, task) -> loads[task] += loadOf.getOrDefault(tp, 0.0));
     double mean = Arrays.stream(loads).sum() / tasks;
-    boolean hasMoved = false;
+    Map<TopicPartition, Integer> moves = new HashMap<>();
     int busiest = extreme(loads, 1);
     for (TopicPartition tp : largestFirst(busiest)) {
       if (loads[busiest] < Math.max(WORTH_A_MOVE, TOO_MUCH * mean)) {
@@ -66,11 +77,10 @@ final class PartitionTasks {
       if (load > 0 && loads[idlest] + load < loads[busiest]) {
         loads[busiest] -= load;
         loads[idlest] += load;
-        taskOf.put(tp, idlest);
-        hasMoved = true;
+        moves.put(tp, idlest);
       }
     }
-    return hasMoved;
+    return moves;
   }
 
   private List<TopicPartition> largestFirst(int task) {

@@ -46,7 +46,7 @@ final class SharedBatch implements Batch {
     LogEnds.checkAll(starts.keySet(), until);
     List<TaskShare.Range> ranges = SharedSource.ranges(from, until);
     PartitionTasks partitionTasks = new PartitionTasks(starts.keySet(), tasks);
-    return SharedStream.shares(UUID.randomUUID().toString(), tasks, ranges, partitionTasks);
+    return SharedStream.shares(UUID.randomUUID().toString(), "", tasks, ranges, partitionTasks);
   }
 
   @Override

@@ -48,6 +48,7 @@ public final class SharedConsumers {
   /** Closes all, without a wait, when the process ends. */
   public static void closeAll() {
     closeIf((key, kept) -> true);
+    Relay.endAll();
   }
 
   private static void closeIf(BiPredicate<String, Kept> isOver) {

@@ -15,6 +15,7 @@ import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeRead;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.TaskCompletionListener;
+import replication.producer.PreserveTimestamps;
 import replication.producer.SchemaGate;
 import replication.producer.Throttle;
 
@@ -22,6 +23,11 @@ import replication.producer.Throttle;
 final class SharedReader implements SupportsRealTimeRead<InternalRow> {
   private static final RecordStatus RECORD = RecordStatus.newStatusWithoutArrivalTime(true);
   private static final RecordStatus NONE = RecordStatus.newStatusWithoutArrivalTime(false);
+
+  /** How long a task without records overlooks that its turn is over. */
+  private static final long LOOK_MS = 500;
+
+  private static final int LOOK_EACH = 64; // records: a clock costs more than the rest of a look
 
   /** Makes the readers, on the executors. */
   static final class Factory implements PartitionReaderFactory {
@@ -46,21 +52,30 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
 
   private final TaskShare share;
   private final boolean isStream;
+  private final Turns turns; // null if the query reads alone
   private final SharedConsumer consumer;
+  private final SourceOffsets starts;
   private final Object[] fields = new Object[8];
   private final GenericInternalRow row = new GenericInternalRow(fields);
   private boolean isSound = true;
   private boolean isClosed;
+  private int asked;
 
   SharedReader(TaskShare share, ClientSettings settings, boolean isStream, boolean mayHoldBack) {
     this.share = share;
     this.isStream = isStream;
-    consumer = SharedConsumers.take(share, settings);
+    turns = share.relay().isEmpty() ? null : Relay.turns(share);
     TaskContext task = TaskContext.get();
+    boolean isSecond = task != null && PreserveTimestamps.isSecondAttempt(task);
+    consumer =
+        turns == null
+            ? SharedConsumers.take(share, settings)
+            : turns.take(share, settings, isSecond);
+    starts = consumer.offsets();
     consumer.follow(Throttle.of(task));
     consumer.follow(mayHoldBack ? SchemaGate.of(task) : null);
     if (task != null) { // Spark 4.1 does not close the readers of Real-Time tasks
-      task.addTaskCompletionListener((TaskCompletionListener) ended -> close());
+      task.addTaskCompletionListener((TaskCompletionListener) ended -> end());
     }
   }
 
@@ -80,9 +95,21 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
   @Override
   public RecordStatus nextWithTimeout(Long startMs, Long timeoutMs) {
     isSound = false;
-    boolean found = fill(consumer.next(timeoutMs));
+    boolean found = fill(turns == null ? consumer.next(timeoutMs) : nextOfTurn(timeoutMs));
     isSound = true;
     return found ? RECORD : NONE;
+  }
+
+  /** The next record, unless this task's turn is over. */
+  private ConsumerRecord<byte[], byte[]> nextOfTurn(long timeoutMs) {
+    if (turns.isHurried() || (++asked % LOOK_EACH == 0 && turns.isDue())) {
+      return null;
+    }
+    ConsumerRecord<byte[], byte[]> record = consumer.next(0); // what is fetched already
+    for (long left = timeoutMs; record == null && left > 0 && !turns.isDue(); left -= LOOK_MS) {
+      record = consumer.next(Math.min(left, LOOK_MS));
+    }
+    return record;
   }
 
   private boolean fill(ConsumerRecord<byte[], byte[]> record) {
@@ -134,17 +161,28 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
 
   @Override
   public PartitionOffset getOffset() {
-    return consumer.offsets();
+    return new TaskOffsets(starts, consumer.offsets());
   }
 
+  /** Ends the read, unless another task waits for its consumer: that has to wait for the sink. */
   @Override
   public void close() {
+    if (turns == null) {
+      end();
+    }
+  }
+
+  private void end() {
     if (isClosed) {
       return;
     }
     isClosed = true;
     TaskContext task = TaskContext.get();
-    if (isStream && isSound && task != null && !task.isInterrupted() && !task.isFailed()) {
+    boolean isKept =
+        isStream && isSound && task != null && !task.isInterrupted() && !task.isFailed();
+    if (turns != null) {
+      turns.giveBack(isKept);
+    } else if (isKept) {
       SharedConsumers.keep(share, consumer);
     } else { // in mid-record: nobody knows what it has passed on
       consumer.close();

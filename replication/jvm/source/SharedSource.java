@@ -26,13 +26,20 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * <p>Spark's own source has a task and a consumer for each partition: a thread, connections and
  * fetches of its own. This one takes the same options as far as the replication has use for them:
  * {@code kafka.*}, {@code startingOffsets} (which names each partition), {@code endingOffsets},
- * {@code maxOffsetsPerTrigger}; and {@code tasks}, how many share the partitions. Its rows have the
- * same columns. Records that are gone always fail a read.
+ * {@code maxOffsetsPerTrigger}; and {@code tasks}, how many share the partitions, and {@code relay}
+ * for a query that takes turns with another one. Its rows have the same columns. Records that are
+ * gone always fail a read.
  */
 public final class SharedSource implements TableProvider {
   static final String STARTS = "startingOffsets";
   static final String ENDS = "endingOffsets";
   static final String LATEST = "latest";
+
+  /** The {@link Relay} of queries that take turns; which of them begins it, and for how long. */
+  static final String RELAY = "relay";
+
+  static final String RELAY_BEGINS = "relayBegins";
+  static final String TURN_MS = "turnMs";
 
   /** Begins the text of a failure that says so, as Spark's own source has it. */
   static final String DATA_LOSS = "KAFKA_DATA_LOSS: ";

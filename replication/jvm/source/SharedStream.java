@@ -5,6 +5,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
 import org.apache.kafka.common.TopicPartition;
@@ -15,13 +16,17 @@ import org.apache.spark.sql.connector.read.streaming.Offset;
 import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 import org.apache.spark.sql.connector.read.streaming.ReadLimit;
 import org.apache.spark.sql.connector.read.streaming.ReadMaxRows;
+import org.apache.spark.sql.connector.read.streaming.ReportsSourceMetrics;
 import org.apache.spark.sql.connector.read.streaming.SupportsRealTimeMode;
 import org.apache.spark.sql.connector.read.streaming.SupportsTriggerAvailableNow;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /** The driver's half of a streaming read: which offsets a batch has, and which task reads what. */
 final class SharedStream
-    implements MicroBatchStream, SupportsTriggerAvailableNow, SupportsRealTimeMode {
+    implements MicroBatchStream,
+        SupportsTriggerAvailableNow,
+        SupportsRealTimeMode,
+        ReportsSourceMetrics {
   private final String id = UUID.randomUUID().toString();
   private final SourceOffsets start;
   private final String generation;
@@ -30,7 +35,10 @@ final class SharedStream
   private final ClientSettings settings;
   private final LogEnds ends;
   private final PartitionTasks partitionTasks;
+  private final String relayName;
+  private final Relay relay; // null if the query reads alone
   private SourceOffsets latest;
+  private SourceOffsets batchStarts;
   private boolean isDrain;
 
   SharedStream(CaseInsensitiveStringMap options) {
@@ -41,6 +49,17 @@ final class SharedStream
     settings = ClientSettings.of(options, tasks);
     ends = new LogEnds(settings);
     partitionTasks = new PartitionTasks(start.map().keySet(), tasks);
+    relayName = options.getOrDefault(SharedSource.RELAY, "");
+    relay = relay(options);
+  }
+
+  private Relay relay(CaseInsensitiveStringMap options) {
+    if (relayName.isEmpty()) {
+      return null;
+    }
+    return options.getBoolean(SharedSource.RELAY_BEGINS, false)
+        ? Relay.begin(relayName, options.getLong(SharedSource.TURN_MS, 0), partitionTasks)
+        : Relay.of(relayName);
   }
 
   @Override
@@ -145,13 +164,21 @@ final class SharedStream
 
   private InputPartition[] plan(
       Map<TopicPartition, Long> starts, Map<TopicPartition, Long> batchEnds) {
+    List<TaskShare.Range> ranges = SharedSource.ranges(starts, batchEnds);
+    if (relay != null) {
+      return shares(relayName, relayName, tasks, ranges, relay.plan(this, starts));
+    }
     partitionTasks.begin(starts);
-    return shares(id, tasks, SharedSource.ranges(starts, batchEnds), partitionTasks);
+    return shares(id, "", tasks, ranges, partitionTasks);
   }
 
   /** The shares of those tasks that have something to read. */
   static InputPartition[] shares(
-      String id, int tasks, List<TaskShare.Range> ranges, PartitionTasks partitionTasks) {
+      String id,
+      String relay,
+      int tasks,
+      List<TaskShare.Range> ranges,
+      PartitionTasks partitionTasks) {
     List<List<TaskShare.Range>> ofTasks = new ArrayList<>();
     for (int task = 0; task < tasks; task++) {
       ofTasks.add(new ArrayList<>());
@@ -161,7 +188,7 @@ final class SharedStream
     List<InputPartition> shares = new ArrayList<>();
     for (int task = 0; task < tasks; task++) {
       if (!ofTasks.get(task).isEmpty()) {
-        shares.add(new TaskShare(id + "#" + task, ofTasks.get(task), hosts.of(id, task)));
+        shares.add(new TaskShare(id + "#" + task, relay, ofTasks.get(task), hosts.of(id, task)));
       }
     }
     return shares.toArray(new InputPartition[0]);
@@ -169,11 +196,28 @@ final class SharedStream
 
   @Override
   public Offset mergeOffsets(PartitionOffset[] ofTasks) {
-    Map<TopicPartition, Long> merged = new HashMap<>();
+    Map<TopicPartition, Long> from = new HashMap<>();
+    Map<TopicPartition, Long> until = new HashMap<>();
     for (PartitionOffset offsets : ofTasks) {
-      merged.putAll(((SourceOffsets) offsets).map());
+      TaskOffsets read = (TaskOffsets) offsets;
+      from.putAll(read.from().map());
+      until.putAll(read.until().map());
     }
-    return SourceOffsets.of(merged);
+    batchStarts = SourceOffsets.of(from);
+    if (relay != null) {
+      relay.ended(this);
+    }
+    return SourceOffsets.of(until);
+  }
+
+  /**
+   * Where the last batch began: of queries that take turns, not where this one has ended before.
+   */
+  @Override
+  public Map<String, String> metrics(Optional<Offset> latestConsumed) {
+    return relay == null || batchStarts == null
+        ? Map.of()
+        : Map.of(SharedSource.STARTS, batchStarts.json());
   }
 
   @Override
@@ -187,6 +231,9 @@ final class SharedStream
   @Override
   public void stop() {
     ends.close();
+    if (relay != null) {
+      relay.end();
+    }
     SharedConsumers.closeOf(id); // on other machines they are closed with age
   }
 }

@@ -10,10 +10,9 @@ import java.util.SortedMap;
 import java.util.TreeMap;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.streaming.Offset;
-import org.apache.spark.sql.connector.read.streaming.PartitionOffset;
 
 /** The next offset of each partition, in JSON as Spark's own Kafka source has it. */
-final class SourceOffsets extends Offset implements PartitionOffset {
+final class SourceOffsets extends Offset implements Serializable {
   private static final long serialVersionUID = 1;
 
   private final TreeMap<TopicPartition, Long> next =

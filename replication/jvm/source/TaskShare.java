@@ -18,17 +18,24 @@ final class TaskShare implements InputPartition {
   /** Under which the task's consumer is kept for the next batch of the stream. */
   private final String consumerKey;
 
+  private final String relay;
   private final List<Range> ranges;
   private final String[] hosts;
 
-  TaskShare(String consumerKey, List<Range> ranges, String[] hosts) {
+  TaskShare(String consumerKey, String relay, List<Range> ranges, String[] hosts) {
     this.consumerKey = consumerKey;
+    this.relay = relay;
     this.ranges = List.copyOf(ranges);
     this.hosts = hosts.clone();
   }
 
   String consumerKey() {
     return consumerKey;
+  }
+
+  /** The {@link Relay} in which the task takes a turn; empty if its query reads alone. */
+  String relay() {
+    return relay;
   }
 
   List<Range> ranges() {

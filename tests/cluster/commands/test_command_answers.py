@@ -13,7 +13,7 @@ from replication.demo.ports import HOST, free_port
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
-from replication.spark.mode import LOCAL_SPARE_SLOTS
+from replication.spark.mode import LOCAL_SLOTS_PER_PARTITION, LOCAL_SPARE_SLOTS
 from tests.support.cli import run
 from tests.support.commands import replication
 from tests.support.flows import RunningFlow, flow_config
@@ -41,7 +41,7 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
     create_topic(clusters[0].bootstrap, topic_name, 3)
 
     file = write_config(tmp_path, clusters, topic_name, {"replication.source": "spark"})
-    assert run("slots", file).output == "14\n"
+    assert run("slots", file).output == "17\n"
     assert run("slots", file, "--mode", "drain").output == "11\n"
     small = run("slots", file, "--", "--driver-memory", "8m")
     assert small.stdout == "11\n", "a heap that is too small for Real-Time Mode"
@@ -70,7 +70,7 @@ def test_a_silent_cluster_is_said_and_does_not_keep_a_start_from_its_slots(
 
     needed = size_start(config, config.flows, heap_mb=1000)
 
-    assert needed.slots == 2 * tasks + LOCAL_SPARE_SLOTS
+    assert needed.slots == LOCAL_SLOTS_PER_PARTITION * tasks + LOCAL_SPARE_SLOTS
     assert needed.document() == {
         "slots": needed.slots,
         "partitions": {"auto": tasks},
