@@ -3,11 +3,13 @@
 A flow copies a topic at a steady rate. After the warm-up an operator pauses another topic, resumes
 it, takes it from the flow, and adds it again; or topics are created on the source, which the flow
 finds at its next topic refresh. Printed are the longest gap between two copies of the first topic
-and percentiles of their latency, after each step and, for comparison, before the first one:
+and percentiles of their latency, after each step and, for comparison, before the first one. Where
+nothing else happens, the ten longest gaps are printed: with short batches, those at their ends:
 
     .local/venv/bin/python -m tests.bench.gap
     .local/venv/bin/python -m tests.bench.gap --set replication.source=spark
     .local/venv/bin/python -m tests.bench.gap --created 3 --mode microbatch
+    .local/venv/bin/python -m tests.bench.gap --alone 40 --set replication.realtime.batch.seconds=5
 """
 
 import argparse
@@ -30,15 +32,15 @@ from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.latency import percentile
 from replication.demo.topic_log import log_ends
 from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
-from tests.bench.options import add_setting_option, assignments, new_parser
+from tests.bench.options import add_setting_option, assignments, new_parser, positive
 from tests.bench.peers import MODES, Mirror, Race, running
 from tests.support.cli import ok, run
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
 from tests.support.topics import fill
 
-PARTITIONS = 4
 RECORDS = 100
+LONGEST = 10
 QUIET_SECONDS = 20.0
 BETWEEN_SECONDS = 10.0
 SETTLE_SECONDS = 10.0
@@ -73,13 +75,15 @@ def main() -> int:
             topic="gap",
         )
         seen, began, missing = _measure(options, race, clusters)
-    table = Table(title=f"{options.mode}, {options.rate:g} records/s; load before: {load:.1f}")
-    for heading in ("", "records", "longest gap ms", "p50 ms", "p99 ms", "p99.9 ms", "max ms"):
+    title = f"{options.mode}, {options.partitions} partitions, {options.rate:g} records/s"
+    table = Table(title=f"{title}; load before: {load:.1f}")
+    for heading in ("", "records", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "longest gap ms"):
         table.add_column(heading, justify="right" if heading else "left")
+    gaps = LONGEST if options.alone else 1
     starts = [bisect_left(seen.seen_ns, at_ns) for _, at_ns in began]
     for (what, _), start, end in zip(began, starts, [*starts[1:], len(seen)], strict=True):
         # with the last one before it, so that a gap counts where it ends
-        table.add_row(what, *_figures(seen[max(0, start - 1) : end]))
+        table.add_row(what, *_figures(seen[max(0, start - 1) : end], gaps))
     Console().print(table)
     for topic in missing:
         Console(stderr=True).print(f"{topic} was not copied")
@@ -92,7 +96,7 @@ def _measure(
     """The first topic's copies, when each step began, and which other topics were not copied."""
     source, target = clusters
     others = [f"gap-{number}" for number in range(options.created)] or [OTHER]
-    fill(source, race.topic, PARTITIONS, RECORDS)
+    fill(source, race.topic, options.partitions, RECORDS)
     if options.created:
         steps: Steps = [
             (f"{one} created", partial(fill, source, one, 1, RECORDS)) for one in others
@@ -100,7 +104,8 @@ def _measure(
     else:
         fill(source, OTHER, 1, RECORDS)
         file = race.folder / "mm2.properties"  # which the contender writes
-        steps = [(what, partial(_order, file, *order)) for what, order in ORDERS.items()]
+        orders = {} if options.alone else ORDERS
+        steps = [(what, partial(_order, file, *order)) for what, order in orders.items()]
     settings = {
         "{source}->{target}.topics": "gap.*" if options.created else f"gap, {OTHER}",
         "refresh.topics.interval.seconds": "2" if options.created else "600",
@@ -116,7 +121,7 @@ def _measure(
         )
         time.sleep(WARM_UP_SECONDS)
         began.append(("before", time.time_ns()))
-        time.sleep(QUIET_SECONDS)
+        time.sleep(options.alone or QUIET_SECONDS)
         for what, do in steps:
             began.append((what, time.time_ns()))
             do()
@@ -129,9 +134,12 @@ def _measure(
 
 
 def _pace(options: argparse.Namespace, steps: int) -> Pace:
-    seconds = QUIET_SECONDS + steps * BETWEEN_SECONDS + SETTLE_SECONDS
+    seconds = options.alone or QUIET_SECONDS + steps * BETWEEN_SECONDS + SETTLE_SECONDS
     return Pace(
-        partitions=PARTITIONS, size_bytes=100, records_per_second=options.rate, seconds=seconds
+        partitions=options.partitions,
+        size_bytes=100,
+        records_per_second=options.rate,
+        seconds=seconds,
     )
 
 
@@ -149,12 +157,16 @@ def _await_copies(process: RunningProcess, bootstrap: str, topic: str) -> None:
         time.sleep(POLL_SECONDS)
 
 
-def _figures(seen: Copies) -> tuple[str, ...]:
+def _figures(seen: Copies, longest: int) -> tuple[str, ...]:
     """The columns of the table, of copies in the order in which they were seen."""
-    gaps = [(after - before) / 1e6 for before, after in pairwise(seen.seen_ns)]
+    gaps = sorted((before - after) / 1e6 for before, after in pairwise(seen.seen_ns))[:longest]
     ascending = seen.ascending_ms()
     parts = [percentile(ascending, share) for share in (0.5, 0.99, 0.999, 1.0)]
-    return (str(len(seen)), *(f"{value:.1f}" for value in (max(gaps, default=0.0), *parts)))
+    return (
+        str(len(seen)),
+        *(f"{value:.1f}" for value in parts),
+        " ".join(f"{-gap:.0f}" for gap in gaps),
+    )
 
 
 def _options() -> argparse.Namespace:
@@ -165,6 +177,10 @@ def _options() -> argparse.Namespace:
         "--created", type=int, default=0, metavar="TOPICS",
         help="how many topics are created, in place of what operators do",
     )  # fmt: skip
+    parser.add_argument(
+        "--alone", type=positive, metavar="SECONDS", help="instead of all that, nothing happens"
+    )
+    parser.add_argument("--partitions", type=positive, default=4, help="of the first topic")
     add_setting_option(parser)
     return parser.parse_args()
 
