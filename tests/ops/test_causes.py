@@ -7,6 +7,7 @@ tests, each of which has topics of its own.
 import json
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -21,11 +22,13 @@ from replication.state.commit_lock import hold_commit_lock
 from tests.support.commands import replication, start_mirror
 from tests.support.driver import page
 from tests.support.known_load import load
+from tests.support.letters import LIMIT, too_large
 from tests.support.local import Clusters
 from tests.support.process_tree import family, paused
 from tests.support.prometheus import queries
 from tests.support.standalone import WorkerSize, standalone
-from tests.support.topics import assert_copies, delete_topic, fill, send
+from tests.support.topic_settings import alter_topic
+from tests.support.topics import assert_copies, delete_topic, fill, send, send_records
 from tests.support.watched import Watched, commit, member, watched
 from tests.support.wrong_clock import wrong_clock
 
@@ -47,6 +50,7 @@ MIRROR: dict[str, object] = {
     "heartbeats.replication.enabled": True,
     "metrics.mm2.names": True,
     "refresh.groups.interval.seconds": 2,
+    "replication.dead.letters": "table",
     "state.write.interval.seconds": 1,
     "status.publish.interval.seconds": 1,
     "sync.group.offsets.enabled": True,
@@ -117,6 +121,29 @@ def test_a_topic_that_was_created_again_is_set_aside_until_it_is_accepted(mirror
     commit(mirror.source, group, topic, 2 * NEW)
     mirror.until_clear("GroupPositionOld", group=group)
     mirror.until_clear("RecordsGivenUp")
+
+
+def test_a_record_that_is_too_large_is_a_letter_until_it_is_copied_again(mirror: Watched) -> None:
+    topic = mirror.topic("large")
+    create_topic(mirror.target.bootstrap, mirror.remote(topic), 1, {LIMIT: "100000"})
+    create_topic(mirror.source.bootstrap, topic, 1)
+    large = too_large()
+    send_records(mirror.source, topic, [replace(large, value=b"small"), large])
+    mirror.until_copied(topic, 1)
+    mirror.until_fires("DeadLetters")
+    command = "dead-letters", mirror.file, "--topic", topic
+    (letter,) = json.loads(replication(*command, "--json").stdout)["letters"]
+    assert (letter["offset"], letter["place"]) == (1, "table")
+    assert "dead-letters" in replication("status", mirror.file).stdout
+    (planned,) = json.loads(replication("plan", mirror.file, "--json").stdout)["flows"]
+    waiting = [one for one in planned["dead_letters"] if one["topic"] == topic]
+    assert [(one["place"], one["letters"]) for one in waiting] == [("table", 1)]
+
+    alter_topic(mirror.target, mirror.remote(topic), LIMIT, "1000000")
+    assert "asked to copy 1 again" in replication(*command, "--copy-again").stdout
+    mirror.until_copied(topic, 2)
+    mirror.until_clear("DeadLetters")
+    assert "no dead letter waits" in replication(*command).stdout
 
 
 def test_what_an_operator_has_paused_for_long(mirror: Watched) -> None:
