@@ -73,11 +73,10 @@ def test_every_alert_fires_by_its_cause_and_clears_again() -> None:
     assert "SUCCESS" in promtool("test", "rules", str(MONITORING / "rules-test.yaml"))
 
 
-NOT_CAUSED = {"DeadLetters", "PausedAtRisk"}
+NOT_CAUSED = {"PausedAtRisk"}
 """Alerts that promtool and observations that are made up make fire, and no real mirror.
 
-A letter is an event, as the other ones that are counted; `cluster/records/test_dead_letters` makes
-some. In `cluster/commands/test_changes` a paused partition comes near the retention.
+In `cluster/commands/test_changes` a paused partition comes near the retention.
 """
 
 
