@@ -16,6 +16,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.home import RUN_FOLDER
 from replication.errors import ConfigError, GuardError, ReplicationError, first_line
+from replication.java import java_class
 from replication.kafka.jvm import is_submitted
 from replication.log import ENDED_FILE, Log, log_end
 from replication.spark.jvm_log import end_log
@@ -94,7 +95,7 @@ def announce(
             return
         if outcome.exit_code in FINAL and outcome.before_spark:
             register()
-        failed = jvm.org.apache.hadoop.yarn.api.records.FinalApplicationStatus.FAILED
+        failed = java_class(jvm, "org.apache.hadoop.yarn.api.records.FinalApplicationStatus").FAILED
         if outcome.exit_code in FINAL:
             master.unregister(failed, str(outcome))
         master.finish(failed, outcome.exit_code, str(outcome))
@@ -105,7 +106,7 @@ def announce(
 def _application_master(jvm: JVMView) -> Any:  # noqa: ANN401 - a Java object
     """Returns YARN's application master, if it runs the driver (cluster deploy mode), else None."""
     try:
-        holder = jvm.java.lang.Class.forName(APPLICATION_MASTER)
+        holder = java_class(jvm, "java.lang.Class").forName(APPLICATION_MASTER)
     except Py4JError:
         return None
     for field in holder.getDeclaredFields():

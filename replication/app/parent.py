@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
+from replication.java import java_class
 from replication.log import Log
 from replication.state.stop_requests import STOP_FILE
 
@@ -30,8 +31,7 @@ def stop_with_parent(jvm: Any) -> None:  # noqa: ANN401 - py4j's own view of a J
     script, file = os.environ.get(SCRIPT_PID), os.environ.get(STOP_FILE)
     if not script or not file:
         return
-    # Named once: py4j asks Java for each part of a name.
-    process = jvm.java.lang.ProcessHandle.current()
+    process = java_class(jvm, "java.lang.ProcessHandle").current()
     if _parent_of(process) == script or _is_gone(int(script)):
         watch = threading.Thread(
             target=_watch, args=(process, script, Path(file)), name="parent", daemon=True

@@ -22,6 +22,7 @@ from pyspark.sql import DataFrame, SparkSession
 from replication.config.group_settings import StateConfig
 from replication.config.home import connector_jars
 from replication.config.java_options import written
+from replication.java import java_class
 from replication.model import Flow, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.runs import FinishedRuns, OffsetRun
@@ -134,15 +135,15 @@ def _rows(spark: SparkSession) -> DataFrame:
 def _load_client(spark: SparkSession) -> None:
     """Loads the classes of Kafka's client, but for those that need a package that is not here."""
     jvm = jvm_of(spark)
-    loader = jvm.java.lang.ClassLoader.getSystemClassLoader()
+    load = java_class(jvm, "java.lang.Class").forName
+    loader = java_class(jvm, "java.lang.ClassLoader").getSystemClassLoader()
     for jar in connector_jars("kafka-clients-*"):
         with ZipFile(jar) as archive:
             names = [name for name in archive.namelist() if name.startswith("org/apache/kafka/")]
         for name in names:
             if name.endswith(".class"):
                 with suppress(Py4JJavaError):
-                    load = name.removesuffix(".class").replace("/", ".")
-                    jvm.java.lang.Class.forName(load, False, loader)
+                    load(name.removesuffix(".class").replace("/", "."), False, loader)
 
 
 if __name__ == "__main__":

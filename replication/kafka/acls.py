@@ -12,6 +12,7 @@ from typing import Final
 from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
+from replication.java import java_class
 from replication.kafka.call import Call
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
@@ -135,7 +136,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
         )
 
     def _list(self, items: Collection[JavaObject]) -> JavaObject:
-        java = self._jvm.java.util.ArrayList()
+        java = java_class(self._jvm, "java.util.ArrayList")()
         for item in items:
             java.add(item)
         return java

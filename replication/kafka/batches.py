@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from py4j.java_gateway import JavaObject, JVMView
 
 from replication.config.clients.defaults import with_defaults
+from replication.java import java_class
 from replication.kafka.api import ClientError
 from replication.kafka.call import READ_PARTITIONS, READ_TOPIC, Call
 from replication.kafka.calls import timeout_s
 from replication.kafka.diagnosis import call_error
 from replication.kafka.java_errors import java_errors
-from replication.kafka.jvm import java_class, java_map
+from replication.kafka.jvm import java_map
 from replication.model import TopicPartition
 
 
@@ -54,7 +55,7 @@ def damaged_batch(
         CallError: The cluster does not answer, or denies access.
     """
     with _asking(jvm, properties, READ_PARTITIONS.of(tp)) as (settings, timeout_ms):
-        found = jvm.replication.calls.DamagedBatch.of(
+        found = java_class(jvm, "replication.calls.DamagedBatch").of(
             settings, tp.topic, tp.partition, offset, timeout_ms
         )
     return None if found is None else (int(found[0]), int(found[1]))

@@ -8,7 +8,8 @@ from py4j.protocol import Py4JJavaError
 
 from replication.config.clients.java_keys import Role
 from replication.config.clients.secrets import is_secret
-from replication.kafka.jvm import java_class, java_map
+from replication.java import known_class
+from replication.kafka.jvm import java_map
 
 ABSENT_CLASS: Final = "could not be found."
 """How Java's message ends for a class that only Spark's class path has: a login handler's jar."""
@@ -37,8 +38,8 @@ def rejected_properties(
 def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str]) -> Iterator[str]:
     """Yields what one client rejects: each value on its own, else all of them together."""
     package, name = _CLASSES[role]
-    config_class = java_class(jvm, f"org.apache.kafka.clients.{package}.{name}")
-    if not isinstance(config_class, JavaClass) or _is_taken(config_class, jvm, properties):
+    config_class = known_class(jvm, f"org.apache.kafka.clients.{package}.{name}")
+    if config_class is None or _is_taken(config_class, jvm, properties):
         return
     java, found = java_map(jvm, properties), False
     for value in config_class.configDef().validate(java):

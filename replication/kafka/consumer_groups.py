@@ -17,6 +17,7 @@ from typing import Any, Final
 from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
+from replication.java import java_class
 from replication.kafka.api import ClientError, ClientFailure
 from replication.kafka.call import COMMIT, DESCRIBE_GROUP, READ_COMMITTED, Call, join_names
 from replication.kafka.diagnosis import CallError
@@ -105,7 +106,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             with self.named(Call(f"reading the committed offsets of {len(names)} groups")):
                 answers = json.loads(calls.committed(json.dumps(names)))
             return lambda name: _offsets(answers[name])
-        specs = self._jvm.java.util.HashMap()
+        specs = java_class(self._jvm, "java.util.HashMap")()
         for name in names:
             specs.put(name, self._client.admin.ListConsumerGroupOffsetsSpec())
         listing = self._admin.listConsumerGroupOffsets(specs)
@@ -116,7 +117,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         """Our Java class; None on a platform that forbids jars, where each getter is a call."""
         if not has_our_classes(self._jvm):
             return None
-        return self._jvm.replication.calls.GroupCalls(self._admin)
+        return java_class(self._jvm, "replication.calls.GroupCalls")(self._admin)
 
     def commit(self, group: str, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Commits offsets of a group without members; Kafka creates a group that does not exist.
@@ -130,7 +131,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         if not offsets:
             return
         call = COMMIT.of(group)
-        positions = self._jvm.java.util.HashMap()
+        positions = java_class(self._jvm, "java.util.HashMap")()
         for tp, committed in offsets.items():
             positions.put(self._partition(tp), self._position(committed))
         answer = self._admin.alterConsumerGroupOffsets(group, positions)
@@ -174,7 +175,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         )
 
     def _members(self, group: str) -> JavaObject:
-        names = self._jvm.java.util.ArrayList()
+        names = java_class(self._jvm, "java.util.ArrayList")()
         names.add(group)
         try:
             with self.named(DESCRIBE_GROUP.of(group)):
@@ -200,7 +201,7 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
 
         Also returns why nobody says it of others: their coordinator is down, or still loads them.
         """
-        names = self._jvm.java.util.ArrayList()
+        names = java_class(self._jvm, "java.util.ArrayList")()
         for group in groups:
             names.add(group)
         described = self._admin.describeConsumerGroups(names).describedGroups()
@@ -228,7 +229,9 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         return f"the group has members: {join_names(members)}"
 
     def _partition(self, tp: TopicPartition) -> JavaObject:
-        return self._jvm.org.apache.kafka.common.TopicPartition(tp.topic, tp.partition)
+        return java_class(self._jvm, "org.apache.kafka.common.TopicPartition")(
+            tp.topic, tp.partition
+        )
 
     def _position(self, committed: Committed) -> JavaObject:
         return self._client.consumer.OffsetAndMetadata(committed.offset, committed.metadata)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JJavaError
 
+from replication.java import java_class
 from replication.kafka.api import ClientError, ClientFailure
 from replication.kafka.jvm import has_our_classes
 
@@ -37,9 +38,11 @@ def java_errors(jvm: JVMView) -> Iterator[None]:
 
 def _failure_of(jvm: JVMView, thrown: JavaObject) -> ClientFailure:
     if has_our_classes(jvm):
-        return ClientFailure(**json.loads(jvm.replication.calls.ClientErrors.json(thrown)))
+        ours = java_class(jvm, "replication.calls.ClientErrors")
+        return ClientFailure(**json.loads(ours.json(thrown)))
     while (cause := thrown.getCause()) is not None:  # the future and the client wrap it
         thrown = cause
-    code = str(jvm.org.apache.kafka.common.protocol.Errors.forException(thrown).name())
+    errors = java_class(jvm, "org.apache.kafka.common.protocol.Errors")
+    code = str(errors.forException(thrown).name())
     code = "_TIMED_OUT" if code == "REQUEST_TIMED_OUT" else code  # mostly the client's own
     return ClientFailure(code, str(thrown.getMessage() or thrown.toString()))

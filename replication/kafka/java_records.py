@@ -12,9 +12,10 @@ from typing import Final
 
 from py4j.java_gateway import JVMView
 
+from replication.java import java_class
 from replication.kafka.api import ClientFailure, KafkaRecord
 from replication.kafka.java_errors import java_errors
-from replication.kafka.jvm import java_class, java_map
+from replication.kafka.jvm import java_map
 from replication.model import Isolation, TopicPartition
 
 COUNT: Final = Struct(">i")

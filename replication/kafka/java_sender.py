@@ -9,9 +9,10 @@ from collections.abc import Mapping
 
 from py4j.java_gateway import JVMView
 
+from replication.java import java_class
 from replication.kafka.api import Done
 from replication.kafka.java_errors import failure_in, java_errors
-from replication.kafka.jvm import java_class, java_map
+from replication.kafka.jvm import java_map
 from replication.model import TopicPartition
 
 WAIT_SECONDS = 0.5

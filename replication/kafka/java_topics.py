@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar
 from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JError
 
+from replication.java import java_class
 from replication.kafka.api import (
     ORIGINS,
     Answers,
@@ -24,7 +25,7 @@ from replication.kafka.api import (
     Settings,
 )
 from replication.kafka.java_errors import java_errors, read_answer
-from replication.kafka.jvm import java_class, java_map
+from replication.kafka.jvm import java_map
 from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicSetting
 
 ResultT = TypeVar("ResultT")

@@ -13,12 +13,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.java_gateway import JavaClass, JavaGateway, JavaObject, JVMView
+from py4j.java_gateway import JavaGateway, JavaObject, JVMView
 from py4j.protocol import Py4JError
 
 from replication.config.home import OUR_JAR, connector_jars, home
 from replication.config.java_options import SERIAL, collector
 from replication.errors import SetupError
+from replication.java import java_class, known_class
 
 QUICK_START: Final = ("-XX:TieredStopAtLevel=1", "-Xshare:auto")
 # As in Spark's JVMs: without it Kafka's client takes every error of Kerberos for a temporary one.
@@ -71,15 +72,6 @@ _SHARED: Final[list[JVMView]] = []
 _LOCK: Final = threading.Lock()
 
 
-def java_class(jvm: JVMView, name: str) -> Any:  # noqa: ANN401 - py4j's own
-    """Returns the class *name*; what is no `JavaClass` if the *jvm* has none.
-
-    ``jvm.java.util.HashMap`` would ask for ``java`` and ``java.util`` first: for each of them Java
-    looks in vain for a class in some 250 jars.
-    """
-    return getattr(jvm, name)
-
-
 def java_map(jvm: JVMView, values: Mapping[str, str]) -> JavaObject:
     """Returns *values* as a ``java.util.Map``."""
     found = java_class(jvm, "java.util.HashMap")()
@@ -90,7 +82,7 @@ def java_map(jvm: JVMView, values: Mapping[str, str]) -> JavaObject:
 
 def has_our_classes(jvm: JVMView) -> bool:
     """Returns whether *jvm* has our jar; a platform that forbids jars has Java's clients only."""
-    return isinstance(java_class(jvm, "replication.calls.AdminCalls"), JavaClass)
+    return known_class(jvm, "replication.calls.AdminCalls") is not None
 
 
 def shared_jvm() -> JVMView:

@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.clients.defaults import with_defaults
 from replication.errors import first_line
+from replication.java import java_class
 from replication.kafka.jvm import java_map
 
 MS: Final = 1000
@@ -27,8 +28,9 @@ def own_certificates(jvm: JVMView, admin: Mapping[str, str]) -> dict[str, dateti
         return {}
     try:
         settings = java_map(jvm, with_defaults("admin", admin))
-        parsed = jvm.org.apache.kafka.clients.admin.AdminClientConfig(settings).values()
-        factory = jvm.org.apache.kafka.common.security.ssl.DefaultSslEngineFactory()
+        config_class = java_class(jvm, "org.apache.kafka.clients.admin.AdminClientConfig")
+        parsed = config_class(settings).values()
+        factory = java_class(jvm, "org.apache.kafka.common.security.ssl.DefaultSslEngineFactory")()
         factory.configure(parsed)
         own = list(_ends(factory.keystore(), only_keys=True))
         trusted = list(_ends(factory.truststore(), only_keys=False))

@@ -11,7 +11,8 @@ from typing import Final, Literal, cast
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
-from replication.kafka.jvm import java_class, java_map
+from replication.java import java_class
+from replication.kafka.jvm import java_map
 
 MemberState = Literal["joining", "waiting", "owner", "lost"]
 

@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Final
 
+from replication.java import java_class
 from replication.kafka.call import Call
 from replication.kafka.java_admin import JavaAdmin
 
@@ -58,7 +59,7 @@ class Quotas(JavaAdmin, AbstractContextManager["Quotas"]):
         Raises:
             CallError: The user may not DESCRIBE_CONFIGS the cluster, or it does not answer.
         """
-        every = self._jvm.org.apache.kafka.common.quota.ClientQuotaFilter.all()
+        every = java_class(self._jvm, "org.apache.kafka.common.quota.ClientQuotaFilter").all()
         with self.named(Call("reading the quotas")):
             found = self._admin.describeClientQuotas(every).entities().get()
         for entity in found.keySet():

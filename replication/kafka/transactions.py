@@ -8,6 +8,7 @@ from collections.abc import Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
+from replication.java import java_class
 from replication.kafka.call import DESCRIBE_PRODUCERS, Call
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.java_errors import failure_in
@@ -51,7 +52,7 @@ class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
             return dict.fromkeys(partitions, "replication.jar is not on the class path")
         asked = sorted(partitions)
         with self.named(Call(f"{DESCRIBE_PRODUCERS} {len(asked)} partitions")):
-            calls = self._jvm.replication.calls.TransactionCalls(self._admin)
+            calls = java_class(self._jvm, "replication.calls.TransactionCalls")(self._admin)
             answers = json.loads(calls.open(json.dumps(asked)))
         found: dict[TopicPartition, OpenTransaction | str] = {}
         for tp, answer in zip(asked, answers, strict=True):

@@ -8,6 +8,7 @@ from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 
 from replication.errors import SetupError, first_line
+from replication.java import java_class
 from replication.kafka.jvm import java_map, shared_jvm
 from replication.mm2.custom import CustomClass
 
@@ -49,8 +50,10 @@ def ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> An
 def _made(jvm: JVMView, custom: CustomClass) -> JavaObject:
     if custom not in _MADE:
         try:
-            loader = jvm.java.lang.Thread.currentThread().getContextClassLoader()
-            jvm.java.lang.Class.forName(custom.name, True, loader)  # it tells what is missing
+            loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+            java_class(jvm, "java.lang.Class").forName(
+                custom.name, True, loader
+            )  # it tells what is missing
             made = reduce(getattr, custom.name.split("."), cast("Any", jvm))()
             made.configure(java_map(jvm, dict(custom.properties)))
         except Py4JError as error:

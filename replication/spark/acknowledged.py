@@ -9,9 +9,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
-from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
+from replication.java import known_class
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import Copied, LeftOut, RecordRejection, Report
 from replication.offsets.runs import OffsetRun
@@ -19,6 +19,8 @@ from replication.spark.kafka_options import limits_text
 
 PLUGIN: Final = "replication.Acknowledgements"
 PLUGINS: Final = "spark.plugins"
+DRIVER_REPORTS: Final = "replication.plugin.DriverReports"
+"""The class of the plugin's half in the driver."""
 
 GENERATION_PROPERTY: Final = "replication.generation.token"
 SPACING_PROPERTY: Final = "replication.spacing"
@@ -42,7 +44,7 @@ POLL_SECONDS = 0.05
 
 def is_on_class_path(jvm: Any) -> bool:  # noqa: ANN401 - py4j's own view of a JVM
     """Returns whether the driver's *jvm* can load the plugin."""
-    return isinstance(getattr(jvm, PLUGIN), JavaClass)
+    return known_class(jvm, PLUGIN) is not None
 
 
 def is_reported(spark: SparkSession) -> bool:
@@ -234,6 +236,4 @@ def await_silence_of(
 
 def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own
     """Returns the plugin's driver half; None where its jar is not on the driver's class path."""
-    jvm: Any = spark._jvm  # noqa: SLF001 - the way to Java classes
-    found = getattr(jvm, "replication.plugin.DriverReports")  # as `kafka.jvm.java_class` says
-    return found if isinstance(found, JavaClass) else None
+    return known_class(spark._jvm, DRIVER_REPORTS)  # noqa: SLF001 - the way to Java classes

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from py4j.java_gateway import JavaClass, JVMView
+from py4j.java_gateway import JVMView
+
+from replication.java import known_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +25,8 @@ class JvmUse:
 
 def jvm_use(jvm: JVMView) -> JvmUse | None:
     """Returns what *jvm* uses; None if our jar is not there."""
-    found: Any = getattr(jvm, "replication.plugin.JvmFigures")
-    if not isinstance(found, JavaClass):
+    found = known_class(jvm, "replication.plugin.JvmFigures")
+    if found is None:
         return None
     used, most, collected_ms, cpu_ns = map(int, str(found.figures()).split("\t"))
     return JvmUse({"used": used, "max": most}, collected_ms / 1e3, cpu_ns / 1e9)

@@ -6,10 +6,11 @@ limited.
 
 from typing import Any
 
-from py4j.java_gateway import JavaClass, JVMView
+from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
 from replication.errors import first_line
+from replication.java import known_class
 from replication.log import Log
 
 log = Log(__name__)
@@ -32,5 +33,4 @@ def end_log(jvm: JVMView) -> None:
 
 
 def _limit(jvm: JVMView) -> Any:  # noqa: ANN401 - py4j's own
-    found: Any = getattr(jvm, "replication.plugin.LogLimit")
-    return found if isinstance(found, JavaClass) else None
+    return known_class(jvm, "replication.plugin.LogLimit")

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from replication.config.limits import Limit
+from replication.java import java_class
 from replication.model import Flow
+from replication.spark.acknowledged import DRIVER_REPORTS
 
 NO_RATE: Final = -1
 ALL_TOPICS: Final = "*"
@@ -37,7 +39,7 @@ def set_limits(
         Whether they are news.
     """
     lines = "\n".join(_line(limit, topics) for limit, topics in limits)
-    return bool(getattr(jvm, "replication.plugin.DriverReports").limit(str(flow), lines))
+    return bool(java_class(jvm, DRIVER_REPORTS).limit(str(flow), lines))
 
 
 def _line(limit: Limit, topics: Mapping[str, str]) -> str:
@@ -49,7 +51,7 @@ def _line(limit: Limit, topics: Mapping[str, str]) -> str:
 
 def limit_uses(jvm: Any, flow: Flow) -> list[LimitUse]:  # noqa: ANN401 - as above
     """Returns how the limits of *flow* are used, in the order in which they were set."""
-    lines = str(getattr(jvm, "replication.plugin.DriverReports").limits(str(flow))).splitlines()
+    lines = str(java_class(jvm, DRIVER_REPORTS).limits(str(flow))).splitlines()
     return [
         LimitUse(float(size), float(count), int(waiting) > 0)
         for size, count, waiting in (line.split("\t") for line in lines)

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
-from py4j.java_gateway import JavaClass, JVMView
+from py4j.java_gateway import JVMView
 
 from replication.figures.histogram import BOUNDS, Histogram
+from replication.java import known_class
 from replication.model import Flow
+from replication.spark.acknowledged import DRIVER_REPORTS
 from replication.spark.jvm_figures import JvmUse, jvm_use
 from replication.spark.limits import LimitUse, limit_uses
 
@@ -51,8 +53,7 @@ class ReportedFigures:
 
     def __init__(self, jvm: JVMView) -> None:
         self._jvm = jvm
-        found: Any = getattr(jvm, "replication.plugin.DriverReports")
-        self._driver = found if isinstance(found, JavaClass) else None
+        self._driver = known_class(jvm, DRIVER_REPORTS)
 
     @property
     def is_loaded(self) -> bool:

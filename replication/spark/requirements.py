@@ -6,6 +6,7 @@ from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
 from replication.errors import SetupError
+from replication.java import java_class
 from replication.spark.interceptor import INTERCEPTOR
 
 CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
@@ -62,9 +63,9 @@ def has_interceptor(jvm: JVMView) -> bool:
 
 def is_loadable(jvm: JVMView, name: str) -> bool:
     """Returns whether the driver can load the class *name*."""
-    loader = getattr(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+    loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
     try:
-        getattr(jvm, "java.lang.Class").forName(name, False, loader)
+        java_class(jvm, "java.lang.Class").forName(name, False, loader)
     except Py4JJavaError:
         return False
     return True

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
+from replication.java import java_class
 from replication.model import Flow, TopicPartition
 from replication.schemas.values import Part
 
@@ -65,4 +66,4 @@ def tell_schemas(spark: SparkSession, flow: Flow, place: tuple[str, Part], ids: 
 
 def _driver(spark: SparkSession) -> Any:  # noqa: ANN401 - py4j's own
     jvm: Any = spark._jvm  # noqa: SLF001 - the way to Java classes
-    return jvm.replication.plugin.WantedSchemas
+    return java_class(jvm, "replication.plugin.WantedSchemas")

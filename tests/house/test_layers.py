@@ -23,7 +23,7 @@ STOREYS = (
     {"kafka", "spark", "topics", "groups", "metrics"},
     {"config", "figures", "offsets"},
     {"mm2", "schemas"},
-    {"model", "errors", "log"},
+    {"model", "errors", "log", "java"},
     {"backoff", "log_events"},
 )
 # A folder that is not named here needs the standard library only.
@@ -37,6 +37,7 @@ LIBRARIES = {
     "spark": {"pyspark", "py4j"},
     "kafka": {"confluent_kafka", "pyspark", "py4j"},
     "config": {"yaml"},
+    "java": {"py4j"},
     "metrics": {"prometheus_client"},
     "demo": {"confluent_kafka", "rich", "yaml", "pyspark"},
 }

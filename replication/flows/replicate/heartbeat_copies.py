@@ -8,13 +8,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
 from replication.flows.replicate.crossing import compressing
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.try_alone import record_copied
+from replication.java import java_class, known_class
 from replication.kafka.jvm import java_map
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
@@ -28,6 +28,7 @@ from replication.topics.topic_plan import TopicPlan
 MOST_OFFSETS: Final = 1000
 """What was written while no drain ran may be more, and is worth Spark's start."""
 
+COPY: Final = "replication.calls.HeartbeatCopy"
 TIMEOUT_SECONDS: Final = 10.0
 """A stop and a lost lease wait for so long, where the target takes nothing."""
 
@@ -62,9 +63,7 @@ class HeartbeatCopies:
         if not ends.keys() >= set(plan.partitions):
             return False  # a topic has just been deleted, as Spark's query will say
         offsets = sum(max(0, ends[tp] - positions[tp].upstream) for tp in plan.partitions)
-        return offsets <= MOST_OFFSETS and isinstance(
-            context.jvm.replication.calls.HeartbeatCopy, JavaClass
-        )
+        return offsets <= MOST_OFFSETS and known_class(context.jvm, COPY) is not None
 
     def copy(
         self,
@@ -141,7 +140,7 @@ def _copied(context: FlowContext, plan: TopicPlan, windows: Sequence[Window]) ->
         [tp.topic, tp.partition, start, end, plan.topics[tp.topic]] for tp, start, end in windows
     ]
     copied: list[list[int]] = json.loads(
-        jvm.replication.calls.HeartbeatCopy.copy(
+        java_class(jvm, COPY).copy(
             java_map(jvm, {**client_properties(source), **ungrouped}),
             java_map(jvm, {**client_properties(sink), **own}),
             json.dumps(texts),
