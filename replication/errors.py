@@ -53,6 +53,11 @@ class ReplicationError(Exception):
     code = "internal"
     command = ""
 
+    @property
+    def cause(self) -> str:
+        """What stays the same as long as the same thing must be mended, and is said once."""
+        return str(self)
+
     def document(self) -> dict[str, object]:
         """Returns what a command prints of it as JSON."""
         return {"code": self.code, "exit_code": self.exit_code, "text": str(self)}

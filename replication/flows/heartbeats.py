@@ -17,7 +17,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.group_settings import HeartbeatsConfig
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import CallError, InterruptedCallError
+from replication.kafka.diagnosis import InterruptedCallError
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import Heartbeat
@@ -100,10 +100,9 @@ class _Pair:
 
     def _report(self, error: ReplicationError) -> None:
         """Logs why the heartbeats wait: once, unless the reason becomes another one."""
-        reason = error.cause if isinstance(error, CallError) else str(error)
-        if reason == self._waits_for:
+        if error.cause == self._waits_for:
             return
-        self._waits_for = reason
+        self._waits_for = error.cause
         self.log.warning(
             "heartbeats_unavailable",
             retry_seconds=RETRY_SECONDS,

@@ -88,7 +88,7 @@ class CallError(ClusterError):
 
     @property
     def cause(self) -> str:
-        """What stays the same as long as the same thing must be mended: an ACL, else the code.
+        """The ACL that lacks, else the code: texts differ from one attempt to the next.
 
         Kafka has one code for each kind of ACL that a user lacks, and a client of a topic that it
         may not write gets one of two.

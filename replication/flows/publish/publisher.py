@@ -17,7 +17,6 @@ from replication.figures.clocks import Skew, worst
 from replication.figures.observation import ENDED, Observation
 from replication.figures.words import Holder, part_words, topic_key, topic_words
 from replication.flows.publish.topic_turns import TopicTurns, urgent_topics
-from replication.kafka.diagnosis import CallError
 from replication.kafka.status_topic import StatusTopic
 from replication.log import Log
 from replication.model import Flow, Part
@@ -95,10 +94,9 @@ class FlowPublisher:
             self._turns.forget()
 
     def _report(self, error: ReplicationError) -> None:
-        reason = error.cause if isinstance(error, CallError) else str(error)
         self._turns.forget()
-        if reason != self._failure:
-            self._failure = reason
+        if error.cause != self._failure:
+            self._failure = error.cause
             self.log.warning("status_not_published", text=error)
 
     def _note_written(self) -> None:
