@@ -31,6 +31,14 @@ from tests.support.topics import delete_topic, fill, now_ms, send
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
+def hundred_copied(
+    spark: SparkSession, clusters: Clusters, folder: Path, topic: str
+) -> FlowContext:
+    """A flow that has copied 100 records of a topic with one partition."""
+    fill(clusters[0], topic, 1, 100)
+    return replicated(spark, folder, config_of(clusters, topic))
+
+
 def test_a_checkpoint_is_exact_at_every_position_of_a_dense_topic(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -61,10 +69,8 @@ def test_a_checkpoint_is_exact_at_every_position_of_a_dense_topic(
 def test_a_checkpoint_is_emitted_only_when_its_group_moves(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
-    tp = TopicPartition(topic_name, 0)
-    fill(clusters[0], topic_name, 1, 100)
-    context = replicated(spark, tmp_path, config)
+    group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
+    context = hundred_copied(spark, clusters, tmp_path, topic_name)
     checkpoints = Checkpoints(context)
 
     history = []
@@ -85,12 +91,10 @@ def test_groups_of_what_is_paused_have_checkpoints_as_far_as_it_was_copied(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     """They go on on the source, in the end beyond the last copy: to the end of the copies then."""
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
-    tp = TopicPartition(topic_name, 0)
-    fill(clusters[0], topic_name, 1, 100)
-    context = replicated(spark, tmp_path, config)
-    changes = context.requests.changes_of(config.flow)
-    changes.write(new_change(config.flow, "pause", [topic_name]))
+    group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
+    context = hundred_copied(spark, clusters, tmp_path, topic_name)
+    changes = context.requests.changes_of(context.config.flow)
+    changes.write(new_change(context.config.flow, "pause", [topic_name]))
     assert changes.read().paused.covers(tp)
     send(clusters[0], topic_name, 1, 20)
     checkpoints = Checkpoints(context)
@@ -141,10 +145,8 @@ def test_in_a_sparse_topic_no_record_is_skipped_and_the_reread_bound_holds(
 def test_a_group_ahead_of_a_finished_copy_gets_its_end_and_then_its_own_position(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    group, config = f"g-{topic_name}", config_of(clusters, topic_name)
-    tp = TopicPartition(topic_name, 0)
-    fill(clusters[0], topic_name, 1, 100)
-    context = replicated(spark, tmp_path, config)
+    group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
+    context = hundred_copied(spark, clusters, tmp_path, topic_name)
     send(clusters[0], topic_name, 1, 50)
     commit(clusters[0], group, {tp: Committed(150)})
     checkpoints = Checkpoints(context)
@@ -153,7 +155,7 @@ def test_a_group_ahead_of_a_finished_copy_gets_its_end_and_then_its_own_position
     waiting = emitted(context)
     checkpoints.round(at_once=True)  # as after a drain
     ahead = emitted(context)
-    replicated(spark, tmp_path, config)
+    replicated(spark, tmp_path, context.config)
     checkpoints.round(at_once=True)
 
     assert (waiting, ahead) == ({}, {(group, 0): (150, 100, "")})
