@@ -1,7 +1,7 @@
 """confluent-kafka's consumer behind `replication.kafka.api.Records`. It needs no JVM."""
 
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Final, cast
 
 from confluent_kafka import (
@@ -20,6 +20,10 @@ from replication.kafka.confluent_errors import ClientDiagnostics
 from replication.model import Isolation, TopicPartition
 
 READER: Final = "replication-reader"
+
+TOPICS_SECONDS: Final = 4.0
+"""How long a read waits to learn of all topics at once."""
+
 CONSUMER: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": False,
@@ -45,6 +49,7 @@ class ConfluentRecords:
         }
         with self._diagnostics.errors():
             self._consumer = Consumer(settings)
+        self._has_read = self._knows_topics = False
 
     def _errors(self) -> AbstractContextManager[None]:
         """Turns errors into `ClientError`; librdkafka runs the error callback in `poll` only."""
@@ -60,8 +65,20 @@ class ConfluentRecords:
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Reads these partitions from their offsets."""
+        if self._has_read and not self._knows_topics:
+            self._learn_topics()
+        self._has_read = True
         with self._errors():
             self._consumer.assign([KafkaTopicPartition(*tp, at) for tp, at in starts.items()])
+
+    def _learn_topics(self) -> None:
+        """Asks for the leaders of all partitions, since one set of them follows another.
+
+        librdkafka looks for those of a new set once a second only.
+        """
+        self._knows_topics = True
+        with suppress(KafkaException):  # then the read finds out by itself
+            self._consumer.list_topics(timeout=TOPICS_SECONDS)
 
     def drop(self, tp: TopicPartition) -> None:
         """Reads *tp* no longer."""

@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import GuardError
+from replication.kafka import reader as reading
 from replication.kafka.api import KafkaRecord
 from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader
 from replication.model import Position, TopicPartition
@@ -20,8 +21,8 @@ from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context
 from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
-from tests.support.topics import fill, plain, send
-from tests.support.waiting import measured
+from tests.support.topics import delete_topic, fill, plain, send
+from tests.support.waiting import in_time, measured
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -106,6 +107,28 @@ def test_one_consumer_reads_the_spans_of_many_partitions(
 
     assert first == {tp: [3] if tp.partition % 2 else [3, 4, 5] for tp in tps[1:]}
     assert found == {tps[1]: list(range(10))}
+
+
+def test_sets_of_other_topics_are_read_one_after_the_other_without_a_pause(
+    clusters: Clusters, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Kafka's C client looks for leaders that it does not know once a second: this took 19 s."""
+    topics = [f"{topic_name}-{number}" for number in range(20)]
+    for topic in topics:
+        fill(clusters[0], topic, 2, 10)
+    spans = {TopicPartition(topic, number): (0, 5) for topic in topics for number in range(2)}
+    monkeypatch.setattr(reading, "PARTITIONS_AT_ONCE", 2)
+    found: list[TopicPartition] = []
+
+    with (
+        Reader({"bootstrap.servers": clusters[0].bootstrap}, "read_committed") as reader,
+        in_time(5, "twenty sets"),
+    ):
+        reader.visit(spans, lambda tp, _: found.append(tp))
+
+    assert sorted(found) == sorted(5 * list(spans))
+    for topic in topics:
+        delete_topic(clusters[0], topic)
 
 
 def test_the_fingerprints_of_a_long_span_are_the_same_in_parts(
