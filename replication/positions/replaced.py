@@ -1,6 +1,6 @@
 """Compares the topics of a plan with those that the clusters have now, by their ids."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 
@@ -33,15 +33,25 @@ class ComparedIds:
         return self.others | self.missing
 
 
-def compare_ids(source: Cluster, target: Cluster, plan: TopicPlan) -> ComparedIds:
+def compare_ids(
+    source: Cluster, target: Cluster, plan: TopicPlan, names: Collection[str] | None = None
+) -> ComparedIds:
     """Compares the ids of *plan* with those of today: one request to each cluster.
+
+    Args:
+        source: The cluster that is read.
+        target: The other one.
+        plan: The topics.
+        names: Those of them to be compared, by upstream names; None for all.
 
     Raises:
         ClusterError: A cluster does not answer.
     """
-    copies = {name: plan.remote_ids[remote] for name, remote in plan.topics.items()}
-    ours = _compare(source, plan.source_ids, {name: name for name in plan.topics})
-    theirs = _compare(target, copies, plan.topics)
+    topics = plan.topics if names is None else {name: plan.topics[name] for name in names}
+    originals = {name: plan.source_ids[name] for name in topics}
+    copies = {name: plan.remote_ids[remote] for name, remote in topics.items()}
+    ours = _compare(source, originals, {name: name for name in topics})
+    theirs = _compare(target, copies, topics)
     return ComparedIds(
         ours.others | theirs.others,
         ours.missing | theirs.missing,

@@ -1,6 +1,6 @@
 """How often the topics of running queries are looked at."""
 
-from replication.flows.replicate.topic_ids import LOOK_SECONDS, Rhythm
+from replication.flows.replicate.topic_ids import LOOK_SECONDS, REST_SECONDS, Rhythm, rest_seconds
 
 
 def paused_after(*seconds: float) -> float:
@@ -21,3 +21,8 @@ def test_looks_at_thousands_of_topics_take_a_tenth_of_the_time() -> None:
 
 def test_looks_that_wait_for_a_silent_broker_do_not_become_rare() -> None:
     assert paused_after(0.02, 5, 5, 5) == LOOK_SECONDS
+
+
+def test_at_rest_all_topics_are_looked_at_the_more_rarely_the_more_partitions_they_have() -> None:
+    assert rest_seconds(1) == rest_seconds(2500) == REST_SECONDS == 5
+    assert (rest_seconds(5000), rest_seconds(10_000)) == (10, 20)

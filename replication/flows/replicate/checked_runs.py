@@ -4,31 +4,27 @@ What is written to the offset map carries the topic ids that were true when the 
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Protocol
 
 from replication.model import Position, TopicPartition
 from replication.offsets.partition_runs import WaitingRuns
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import OffsetRun
 
-SECOND_LOOK: Final = 2
-"""Which look after a record was copied counts: a broker may learn of a new topic a moment late."""
-
 
 class Looks(Protocol):
     """The looks at topic ids; see `TopicIdWatch`."""
 
-    @property
-    def begun(self) -> int:
-        """How many looks have begun."""
+    def want(self, topics: Iterable[str]) -> int:
+        """Lets *topics* be looked at; returns which look, by number, checks what they are now."""
 
     def is_same(self, topic: str, look: int) -> bool:
         """Returns whether *look*, by number, or a later one found upstream *topic*'s ids."""
 
     def look_again(self) -> int:
-        """Waits for one more look, not for long; returns its number."""
+        """Waits for one more look at all topics, not for long; returns its number."""
 
 
 @dataclass(slots=True)
@@ -54,7 +50,6 @@ class CheckedRuns:
         self._looks = looks
         self._spacing = spacing or 0
         self._held: deque[_Held] = deque()
-        self._taken = pending.positions()
         self._checked: dict[TopicPartition, WaitingRuns] = {}
         self._positions = pending.positions()
 
@@ -81,15 +76,15 @@ class CheckedRuns:
         return self._positions
 
     def _hold(self) -> None:
-        positions, runs = self._pending.positions(), self._pending.take()
-        moved = {tp: at for tp, at in positions.items() if at != self._taken.get(tp)}
-        self._taken = positions
-        look = self._looks.begun + SECOND_LOOK  # read last: that look began after what was taken
-        if moved and (not self._held or self._held[-1].look != look):
+        taken = self._pending.take()
+        if not taken:
+            return
+        look = self._looks.want({tp.topic for tp in taken})  # last: it begins after what was taken
+        if not self._held or self._held[-1].look != look:
             self._held.append(_Held(look))
-        for tp, at in moved.items():
-            self._held[-1].runs.setdefault(tp, []).extend(runs.get(tp, ()))
-            self._held[-1].positions[tp] = at
+        for tp, runs in taken.items():
+            self._held[-1].runs.setdefault(tp, []).extend(runs)
+            self._held[-1].positions[tp] = runs[-1].end
 
     def _let_go(self) -> None:
         for held in self._held:

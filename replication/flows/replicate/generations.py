@@ -13,7 +13,6 @@ from py4j.protocol import Py4JError
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.checked_runs import SECOND_LOOK
 from replication.flows.replicate.failures import explain
 from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generation import Generation
@@ -229,9 +228,10 @@ class Generations:
 
     def _answer_writers(self) -> None:
         """Writes the map for commands that wait for it, once all is checked that it had by then."""
-        for path in self._requests.find():
-            self._asked.setdefault(path, self._ids.begun + SECOND_LOOK)
         topics = self.plan.topics
+        for path in self._requests.find():
+            if path not in self._asked:
+                self._asked[path] = self._ids.want(topics)
         checked = [
             path
             for path, look in self._asked.items()

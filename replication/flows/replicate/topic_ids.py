@@ -1,9 +1,11 @@
-"""Looks, every second, whether the topics of running queries are still those of their plan.
+"""Looks whether the topics of running queries are still those of their plan.
 
 Kafka's clients do not notice a topic that is deleted and created again: the consumer goes on at its
 offset in the new topic, and the producer writes there. So what was copied counts only once a later
-look has found the same ids. The looks have a thread of their own, because a cluster may take long
-to answer.
+look has found the same ids. A topic of which something was copied is looked at every second until
+then, and all topics every few seconds: that tells who leads their partitions, and notices what was
+replaced while nothing is copied. The looks have a thread of their own, because a cluster may take
+long to answer.
 """
 
 import time
@@ -15,6 +17,7 @@ from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.id_looks import IdLooks
 from replication.model import Flow
 from replication.positions.replaced import ComparedIds, compare_ids
 from replication.topics.topic_plan import TopicPlan
@@ -22,6 +25,13 @@ from replication.topics.topic_plan import TopicPlan
 LOOK_SECONDS: Final = 1.0
 LARGEST_SHARE: Final = 0.1
 """Of the time that looks may take: thousands of topics are looked at less often."""
+
+REST_SECONDS: Final = 5.0
+"""Between two looks at all topics, while each is what it was and has its leaders. A broker that
+falls silent must have been described a moment before: see `replication.flows.leaders`."""
+
+PARTITIONS_PER_SECOND: Final = 500
+"""Where that is longer: a look costs as much as there are partitions, however far a cluster is."""
 
 RECENT_LOOKS: Final = 10
 
@@ -55,36 +65,41 @@ class TopicIdWatch:
 
     Attributes:
         plan: The topics.
-        replaced: Upstream names of the topics that are not those of the plan any more.
-        begun: How many looks have begun.
     """
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self.plan = plan
-        self.replaced = frozenset[str]()
-        self.begun = 0
         self._flow = context.config.flow
         self.log = context.log
         self._outages = context.outages
-        self._compare: Callable[[TopicPlan], ComparedIds] = partial(
+        self._compare: Callable[[TopicPlan, frozenset[str]], ComparedIds] = partial(
             compare_ids, context.source, context.target
         )
-        self._same: dict[str, int] = {}  # by topic: the last look that found the plan's ids
-        self._missing = frozenset[str]()  # at the last look
+        self._looks = IdLooks()
         self._ended = 0
         self._is_waited_for = Event()
         self._is_closed = False
         self._news = Condition()
         Thread(target=self._look_on, name=f"{self._flow} topic ids", daemon=True).start()
 
+    @property
+    def replaced(self) -> frozenset[str]:
+        """Upstream names of the topics that are not those of the plan any more."""
+        return self._looks.replaced
+
+    def want(self, topics: Iterable[str]) -> int:
+        """Lets *topics* be looked at; returns which look, by number, checks what they are now."""
+        with self._news:
+            return self._looks.want(topics)
+
     def is_same(self, topic: str, look: int) -> bool:
         """Returns whether *look*, by number, or a later one found upstream *topic*'s ids."""
-        return self._same.get(topic, 0) >= look
+        return self._looks.is_same(topic, look)
 
     def look_again(self) -> int:
-        """Waits for one more look, not for long; returns its number."""
+        """Waits for one more look at all topics, not for long; returns its number."""
         with self._news:
-            number = self.begun + 1
+            number = self._looks.begun + 1
             self._is_waited_for.set()
             if not self._is_closed:  # and no earlier look was late
                 self._is_closed = not self._news.wait_for(
@@ -98,37 +113,53 @@ class TopicIdWatch:
         self._is_waited_for.set()
 
     def _look_on(self) -> None:
-        rhythm = Rhythm()
+        at_all, at_some, due = Rhythm(), Rhythm(), 0.0
         while True:
-            self._is_waited_for.wait(rhythm.pause)
+            is_waited_for = self._is_waited_for.wait(at_some.pause)
             if self._is_closed:
                 return
             self._is_waited_for.clear()
             began = time.monotonic()
-            if self._look():
-                rhythm.took(time.monotonic() - began)
+            is_whole = is_waited_for or began >= due
+            with self._news:
+                plan = self.plan
+                names = self._looks.begin(plan.topics, is_whole=is_whole)
+            if not names:
+                continue
+            found, ended = self._look(plan, names), time.monotonic()
+            if found.described:
+                (at_all if is_whole else at_some).took(ended - began)
+            if is_whole:
+                rest = rest_seconds(len(plan.partitions)) if _is_calm(found) else 0.0
+                due = ended + max(rest, at_all.pause)
 
-    def _look(self) -> bool:
-        """Looks once; returns whether both clusters have answered."""
-        with self._news:
-            self.begun += 1
-            number, plan = self.begun, self.plan
-        found = ComparedIds(unknown=frozenset(plan.topics))
+    def _look(self, plan: TopicPlan, names: frozenset[str]) -> ComparedIds:
+        """Looks once at the topics *names* of *plan*."""
+        found = ComparedIds(unknown=names)
         try:
-            found = self._compare(plan)
+            found = self._compare(plan, names)
         except ClusterError as error:  # whoever copies meets the same, decides, and says it
             self.log.debug("topic_ids_unknown", text=error)
         except Exception:  # the thread must outlive what nobody has foreseen
             self.log.exception("topic_ids_unknown", text="please report this")
-        self._outages.follow(found.described)
+        if len(names) == len(plan.topics):  # what is left out would count as not known
+            self._outages.follow(found.described)
         with self._news:
-            same = plan.topics.keys() - found.changed - found.unknown
-            self._same.update(dict.fromkeys(same, number))
-            self.replaced |= found.others | (found.missing & self._missing)
-            self._missing = found.missing
-            self._ended = number
+            self._looks.take(names, found)
+            self._ended = self._looks.begun
             self._news.notify_all()
-        return bool(found.described)
+        return found
+
+
+def rest_seconds(partitions: int) -> float:
+    """Returns how long all topics of so many *partitions* are not looked at, if all is well."""
+    return max(REST_SECONDS, partitions / PARTITIONS_PER_SECOND)
+
+
+def _is_calm(found: ComparedIds) -> bool:
+    """Returns whether each topic is what it was, and has its leaders."""
+    described = (topic for topics in found.described for topic in topics.values())
+    return not (found.changed or found.unknown or any(topic.leaderless for topic in described))
 
 
 def names_of(flow: Flow, topics: Iterable[str]) -> str:

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from replication.cli.main import main
 from replication.demo.brokers import Broker
+from replication.demo.workload import create_topic
 from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
 from replication.model import Topic, TopicPartition
@@ -44,6 +45,12 @@ def paused(spark: SparkSession) -> Iterator[None]:
         os.kill(process, signal.SIGCONT)
 
 
+def stored_until(state: Path, topic: str) -> int:
+    """Where the stored map of the topic's first partition ends."""
+    runs = stored_runs(state, FLOW, TopicPartition(topic, 0))
+    return runs[-1].src_until if runs else 0
+
+
 class SlowCluster(Cluster):
     """A real cluster that takes its time to describe topics while somebody wants it so."""
 
@@ -62,15 +69,10 @@ def test_what_was_copied_of_a_new_topic_before_anybody_noticed_is_said_and_count
 ) -> None:
     source, state = clusters[0], tmp_path / "state"
     file = write_config(tmp_path, clusters, topic_name)
-
-    def stored_until() -> int:
-        runs = stored_runs(state, FLOW, TopicPartition(topic_name, 0))
-        return runs[-1].src_until if runs else 0
-
     fill(source, topic_name, 1, OLD)
     slow, config = SlowCluster(source), flow_config(*clusters, topic_name, FAR_AWAY)
     flow = RunningFlow(spark, state, config, "realtime", slow)
-    flow.until(lambda: stored_until() == OLD)
+    flow.until(lambda: stored_until(state, topic_name) == OLD)
 
     slow.answers.clear()
     with paused(spark):
@@ -86,6 +88,22 @@ def test_what_was_copied_of_a_new_topic_before_anybody_noticed_is_said_and_count
     unseen = copied(clusters, topic_name) - OLD
     assert 0 < unseen <= NEW - OLD
     assert f"from its offset {OLD} to {OLD + unseen - 1}" in str(refused.value)
-    assert stored_until() == OLD
+    assert stored_until(state, topic_name) == OLD
     (partition,) = json.loads(dry.stdout)["partitions"]
     assert (partition["lost"], partition["repeated"]) == (None, [OLD, OLD + unseen])
+
+
+def test_a_copy_that_is_replaced_while_nothing_is_copied_is_noticed(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    state, copy = tmp_path / "state", f"A.{topic_name}"
+    fill(clusters[0], topic_name, 1, OLD)
+    config = flow_config(*clusters, topic_name, FAR_AWAY)
+    flow = RunningFlow(spark, state, config, "realtime")
+    flow.until(lambda: stored_until(state, topic_name) == OLD)
+
+    delete_topic(clusters[1], copy)
+    create_topic(clusters[1].bootstrap, copy, 1)
+
+    with pytest.raises(GuardError, match=copy):
+        flow.join()
