@@ -32,6 +32,11 @@ class PartitionRuns:
         self.pending = WaitingRuns(self.spacing or 0)
         self.new = WaitingRuns(0)
 
+    @property
+    def settled_at(self) -> int | None:
+        """Where the last batch ended upstream, if both witnesses agree on all before; else None."""
+        return None if self.ends or self.unchecked else self.batch.upstream
+
     def acknowledge(self, what: str, run: OffsetRun) -> None:
         """Adds a run that executors report; *what* says whose it is, for an error.
 

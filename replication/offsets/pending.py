@@ -5,7 +5,8 @@ finished batch reports its range and its count. Where both exist they must agree
 One thread may add while another takes the pending runs, hence the lock.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import NamedTuple
@@ -65,6 +66,7 @@ class PendingRuns:
     """The positions of a generation's partitions, and the runs that are not yet in the offset map.
 
     A crash loses the pending runs: the next start finds the same positions from the target's log.
+    Whoever takes runs looks at no partition that has stood since: of thousands, few may move.
 
     Args:
         positions: Each partition's position at the start of the generation.
@@ -85,6 +87,9 @@ class PendingRuns:
             for tp, position in positions.items()
         }
         self._is_reported = spacing is not None
+        self._moved = set[TopicPartition]()  # since the last `take`, perhaps
+        self._new = set[TopicPartition]()  # since the last `take_new`, perhaps
+        self._unconfirmed = set[TopicPartition]()
         self._left_out: dict[tuple[int, TopicPartition], int] = {}
         self._lock = Lock()
 
@@ -104,8 +109,7 @@ class PendingRuns:
         Raises:
             ProgressGapError: The report contradicts what is known.
         """
-        with self._lock:
-            partition = self._partitions[tp]
+        with self._lock, self._changing(tp) as partition:
             for run in report.runs:
                 partition.acknowledge(f"{tp}", run)
             partition.mirror_syncs = report.mirror_syncs
@@ -144,16 +148,18 @@ class PendingRuns:
                     counts.get(tp, 0),
                 )
                 for tp in sorted({*start, *end, *written})
+                if counts.get(tp) or not self._stands(tp, start.get(tp), end.get(tp))
             }
             for tp, run in added.items():
-                self._partitions[tp].finish(f"batch {batch_id}, {tp}", run)
+                with self._changing(tp) as partition:
+                    partition.finish(f"batch {batch_id}, {tp}", run)
             if not self._is_reported:
                 self._accept_batches()
 
     def unconfirmed(self) -> list[TopicPartition]:
         """Returns the partitions where a finished batch wrote records not reported yet."""
         with self._lock:
-            return [tp for tp, partition in self._partitions.items() if partition.ends]
+            return sorted(self._unconfirmed)
 
     def accept_batches(self) -> None:
         """Takes the finished batches' own counts where reports are missing.
@@ -166,8 +172,27 @@ class PendingRuns:
 
     def skip(self, tp: TopicPartition, until: int) -> None:
         """Moves an idle partition to *until*: no record lies before it."""
-        with self._lock:
-            self._partitions[tp].skip(until)
+        with self._lock, self._changing(tp) as partition:
+            partition.skip(until)
+
+    @contextmanager
+    def _changing(self, tp: TopicPartition) -> Iterator[PartitionRuns]:
+        """Notes that *tp* may have moved in the block, however that ends."""
+        partition = self._partitions[tp]
+        try:
+            yield partition
+        finally:
+            self._moved.add(tp)
+            self._new.add(tp)
+            if partition.ends:
+                self._unconfirmed.add(tp)
+            else:
+                self._unconfirmed.discard(tp)
+
+    def _stands(self, tp: TopicPartition, start: int | None, end: int | None) -> bool:
+        """Returns whether a batch without a record of *tp* says nothing that is not known."""
+        partition = self._partitions.get(tp)
+        return partition is not None and start == end == partition.settled_at
 
     def _as_read(
         self,
@@ -184,8 +209,9 @@ class PendingRuns:
         )
 
     def _accept_batches(self) -> None:
-        for tp, partition in self._partitions.items():
-            partition.accept(f"{tp}")
+        for tp in sorted(self._unconfirmed):
+            with self._changing(tp) as partition:
+                partition.accept(f"{tp}")
 
     def take(self) -> dict[TopicPartition, list[OffsetRun]]:
         """Takes the pending runs, merged, and forgets them.
@@ -193,16 +219,16 @@ class PendingRuns:
         A caller that fails to write them keeps them and tries again.
         """
         with self._lock:
-            return {
-                tp: runs
-                for tp, partition in self._partitions.items()
-                if (runs := partition.pending.take())
-            }
+            moved, self._moved = self._moved, set()
+            taken = ((tp, self._partitions[tp].pending.take()) for tp in sorted(moved))
+            return {tp: runs for tp, runs in taken if runs}
 
-    def mirror_syncs(self) -> dict[TopicPartition, tuple[int, ...]]:
+    def mirror_syncs(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, tuple[int, ...]]:
         """Returns the source offsets MirrorMaker 2 would translate by, if executors report."""
         with self._lock:
-            return {tp: partition.mirror_syncs for tp, partition in self._partitions.items()}
+            return {tp: self._partitions[tp].mirror_syncs for tp in partitions}
 
     def take_new(self) -> dict[TopicPartition, list[OffsetRun]]:
         """Takes the runs added since the last call, with each border reported.
@@ -210,11 +236,9 @@ class PendingRuns:
         They are for the map in memory.
         """
         with self._lock:
-            return {
-                tp: runs
-                for tp, partition in self._partitions.items()
-                if (runs := partition.new.take())
-            }
+            new, self._new = self._new, set()
+            taken = ((tp, self._partitions[tp].new.take()) for tp in sorted(new))
+            return {tp: runs for tp, runs in taken if runs}
 
 
 def _batch_run(

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from replication.config.clients.defaults import with_defaults
 from replication.model import Flow, TopicPartition
@@ -205,12 +205,15 @@ def offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
     return json.dumps(topics)
 
 
-def parse_offsets(text: str | None) -> dict[TopicPartition, int]:
-    """Returns the inverse of `offsets_json`; {} for None, which is the start of a first batch."""
-    topics = json.loads(text) if text else {}
+def parse_offsets(found: str | Mapping[str, Any] | None) -> dict[TopicPartition, int]:
+    """Returns the inverse of `offsets_json`, whether *found* is its text or was parsed already.
+
+    Nothing for None, which is the start of a first batch.
+    """
+    topics = json.loads(found) if found and isinstance(found, str) else found
     return {
         TopicPartition(topic, int(partition)): offset
-        for topic, offsets in topics.items()
+        for topic, offsets in (topics or {}).items()
         for partition, offset in offsets.items()
     }
 

@@ -100,8 +100,8 @@ class QueryProgress:
         written = counts_of(observed.get(COUNTS), tuple(self._copies.values()))
         return Batch(
             event["batchId"],
-            parse_offsets(_text(_start(source))),
-            parse_offsets(_text(source["endOffset"])),
+            parse_offsets(_start(source)),
+            parse_offsets(source["endOffset"]),
             {tp: written[copy] for tp, copy in self._copies.items() if copy in written},
         )
 
@@ -118,11 +118,7 @@ def _did_run(event: dict[str, Any]) -> bool:
     return "addBatch" in event["durationMs"] and bool(event["sources"][0]["endOffset"])
 
 
-def _start(source: Mapping[str, Any]) -> object:
+def _start(source: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `parse_offsets` takes it
     """Returns where a batch began; queries that take turns do not begin where they had ended."""
     own = (source.get("metrics") or {}).get("startingOffsets")
     return own or source["startOffset"]
-
-
-def _text(offsets: object) -> str | None:
-    return offsets if isinstance(offsets, str) or offsets is None else json.dumps(offsets)

@@ -101,7 +101,8 @@ def maps(records: Sequence[int], report: int, batch: int) -> tuple[OffsetMap, Of
             pending.add_acknowledged(TP, reported(dense_runs(first, reported_records), kept))
         written = sum(start <= offset < until for offset in records)
         pending.add_batch(number, {TP: start}, {TP: until}, {TP: written})
-        live.add(pending.take_new(), IDS, pending.mirror_syncs())
+        new = pending.take_new()
+        live.add(new, IDS, pending.mirror_syncs(new))
         rows += pending.take().get(TP, [])
     assert pending.unconfirmed() == []
     return live.maps([TP])[TP].offsets, OffsetMap(rows)

@@ -3,7 +3,7 @@
 import pytest
 
 from replication.model import Position, TopicPartition
-from replication.offsets.pending import LeftOut, PendingRuns
+from replication.offsets.pending import LeftOut, PendingRuns, Report
 from replication.offsets.runs import OffsetRun, ProgressGapError
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
@@ -91,3 +91,30 @@ def test_a_partition_that_a_batch_leaves_out_stands_there_and_the_next_one_goes_
 
     assert pending.take() == {TP: [OffsetRun(100, 110, 0, 10)], OTHER: [OffsetRun(7, 10, 70, 3)]}
     assert pending.positions() == {TP: Position(110, 10), OTHER: Position(10, 73)}
+
+
+def test_partitions_that_a_batch_does_not_move_are_not_taken_and_are_not_unconfirmed() -> None:
+    pending = PendingRuns({TP: Position(100, 0), OTHER: Position(7, 70)}, spacing=0)
+    pending.add_batch(0, {TP: 100, OTHER: 7}, {TP: 110, OTHER: 7}, {TP: 10})
+    assert pending.unconfirmed() == [TP]
+
+    pending.accept_batches()
+    pending.add_batch(1, {TP: 110, OTHER: 7}, {TP: 110, OTHER: 7}, {})
+
+    assert pending.unconfirmed() == []
+    assert pending.take_new() == pending.take() == {TP: [OffsetRun(100, 110, 0, 10)]}
+    assert pending.take_new() == pending.take() == {}
+
+
+def test_a_batch_that_repeats_a_place_without_moving_must_be_at_the_right_one() -> None:
+    with pytest.raises(ProgressGapError, match="starts at offset 8, expected 7"):
+        pending_runs().add_batch(0, {OTHER: 8}, {OTHER: 8}, {})
+
+
+def test_what_was_reported_before_a_contradiction_is_taken() -> None:
+    pending = PendingRuns({TP: Position(100, 0)}, spacing=0)
+    contradicts = OffsetRun(115, 116, 30, 1)
+    with pytest.raises(ProgressGapError):
+        pending.add_acknowledged(TP, Report([OffsetRun(100, 110, 0, 10), contradicts]))
+
+    assert pending.take_new() == pending.take() == {TP: [OffsetRun(100, 110, 0, 10)]}

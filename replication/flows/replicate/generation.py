@@ -9,7 +9,7 @@ before the next generation starts.
 import shutil
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -178,11 +178,10 @@ class Generation:
         self._queries.start_second()
         self._is_quiet = all(map(self._reports.is_quiet, self._queries.progress))
         if not self._is_quiet:
-            batches = self._queries.finished(self.pending.batch_starts())
+            batches = self._queries.finished(self.pending.batch_starts)
             self._reports.add_to(self.pending)
         for batch in batches:
-            starts = self.pending.batch_starts()
-            start = batch.start or {tp: starts[tp] for tp in batch.end}
+            start = batch.start or self._starts_of(batch.end)
             self.pending.add_batch(batch.batch_id, start, batch.end, batch.counts)
             self._batches = (
                 min(self._batches[0], batch.batch_id) if self._batches[0] >= 0 else batch.batch_id,
@@ -196,11 +195,15 @@ class Generation:
             self.write_pending()
         return bool(batches)
 
+    def _starts_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        starts = self.pending.batch_starts()
+        return {tp: starts[tp] for tp in partitions}
+
     def _note_new(self) -> bool:
         """Counts what has come since the last call, and adds it to the map in memory."""
         new = self.pending.take_new()
         self._reports.count(new)
-        self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs())
+        self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs(new))
         return bool(new)
 
     def write_pending(self) -> None:

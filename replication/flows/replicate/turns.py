@@ -115,18 +115,19 @@ class Queries:
             for query in self._queries:
                 stops.callback(query.stop)
 
-    def finished(self, starts: Mapping[TopicPartition, int]) -> list[Batch]:
+    def finished(self, starts_now: Callable[[], Mapping[TopicPartition, int]]) -> list[Batch]:
         """Returns the batches finished since the last call, in each partition's order.
 
         Args:
-            starts: Where each partition's next batch starts.
+            starts_now: Returns where each partition's next batch starts.
 
         Raises:
             ProgressGapError: A batch that others wait for does not come.
         """
         found = [batch for progress in self.progress for batch in progress.finished()]
-        if self._turn is None:
+        if self._turn is None or not found:
             return found
+        starts = starts_now()
         due, self._waiting = in_order([*self._waiting, *found], starts)
         if len(self._waiting) > MOST_WAITING:
             batch = self._waiting[0]
