@@ -50,10 +50,7 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
             **_histograms(observed.histograms),
         },
         "labelled": {name: dict(values) for name, values in observed.labelled.items()},
-        "topics": [
-            topic_document(topic) | {"partitions": list(map(partition_document, topic.partitions))}
-            for topic in observed.topics
-        ],
+        "topics": list(map(topic_row, observed.topics)),
         "groups": list(map(group_document, observed.groups)),
         "events": [_event(event) for event in observed.events],
         "clusters": [_cluster(cluster) for cluster in observed.clusters],
@@ -80,6 +77,12 @@ def topic_document(topic: TopicFigures) -> dict[str, Any]:
         "figures": _known_or_null("topic", topic.figures),
         "topic_latency_seconds": dict(topic.latency),
     }
+
+
+def topic_row(topic: TopicFigures) -> dict[str, Any]:
+    """Returns what is known of a topic and of its partitions."""
+    partitions = list(map(partition_document, topic.partitions))
+    return topic_document(topic) | {"partitions": partitions}
 
 
 def partition_document(part: PartitionFigures) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from replication.figures.document import document, observation, read_topic
+from replication.figures.document import document, observation, read_topic, topic_row
 from replication.figures.observation import ENDED, GroupFigures, Observation, TopicFigures
 from replication.mm2.status_records import (
     Connector,
@@ -246,17 +246,31 @@ def part_words(
     return found
 
 
-def topic_words(observed: Observation, holder: Holder) -> dict[str, bytes]:
-    """Returns the words of the flow's topics, by topic."""
-    connector = CONNECTORS["records"]
-    rows = document(replace(observed, groups=(), events=()))["topics"]
-    since_ms = round((observed.owner.since if observed.owner else observed.since) * 1000)
-    return {
-        row["topic"]: topic_value(
-            row["topic"], connector, since_ms, {**_ours(holder), "row": _worst(row)}
-        )
-        for row in rows
-    }
+class TopicWords:
+    """The words of a flow's topics; that of a topic which is what it was is not made again."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, tuple[TopicFigures, bytes]] = {}
+        self._speaker: tuple[Holder, int] | None = None
+
+    def take(self, observed: Observation, holder: Holder) -> dict[str, bytes]:
+        """Returns the words of the topics of *observed*, by topic."""
+        since_ms = round((observed.owner.since if observed.owner else observed.since) * 1000)
+        if self._speaker != (holder, since_ms):
+            self._made = {}
+        self._speaker = holder, since_ms
+        before, self._made = self._made, {}
+        for topic in observed.topics:
+            known = before.get(topic.topic)
+            if known is None or known[0] != topic:
+                known = topic, _topic_word(topic, holder, since_ms)
+            self._made[topic.topic] = known
+        return {name: word for name, (_, word) in self._made.items()}
+
+
+def _topic_word(topic: TopicFigures, holder: Holder, since_ms: int) -> bytes:
+    ours = {**_ours(holder), "row": _worst(topic_row(topic))}
+    return topic_value(topic.topic, CONNECTORS["records"], since_ms, ours)
 
 
 def topic_key(topic: str) -> StatusKey:

@@ -190,6 +190,49 @@ def test_a_topic_without_a_known_end_has_no_lag() -> None:
     assert "lag_records" not in unknown.figures
 
 
+@pytest.mark.parametrize("news", ["record", "end", "pause", "leader", "set aside", "time"])
+def test_what_is_at_rest_is_measured_again_when_something_happens(news: str) -> None:
+    board, partitions, topics = begun(), Partitions(), TopicLooks()
+    ends, leaderless, now = {TP: 0, OTHER: 0}, set[TopicPartition](), 100.0
+
+    def look(seconds: float) -> tuple[TopicFigures, ...]:
+        nonlocal now
+        now += seconds
+        partitions.known(board.look().copying)
+        partitions.saw(now, ends)
+        found = board.look()
+        standings = partitions.look(now, found.copying, leaderless)
+        return topics.look(now, found, standings, None)
+
+    look(5)
+    first, second = look(5), look(5)
+    assert first[0] is second[0]
+    if news == "record":
+        ends[TP] = 1
+        board.add({TP: [OffsetRun(0, 1, 0, 1)]})
+    elif news == "end":
+        ends[TP] = 1
+    elif news == "pause":
+        board.pause({TP: 0}, {"t": "A.t"})
+    elif news == "leader":
+        leaderless.add(TP)
+    elif news == "set aside":
+        board.set_aside({"t": RefusedTopicError("refused", "")})
+    own, other = look(5)
+
+    figures = own.partitions[0].figures
+    shown = {
+        "record": own.figures["records_total"] == figures["position"] == 1,
+        "end": (own.state, own.figures["lag_records"]) == ("lagging", 1),
+        "pause": own.state == "paused",
+        "leader": own.state == "leaderless",
+        "set aside": own.state == "set-aside",
+        "time": own is first[0],
+    }
+    assert [what for what, is_shown in shown.items() if is_shown] == [news]
+    assert other is first[1]
+
+
 def test_rates_are_of_the_last_minute() -> None:
     sums = Recent()
     assert sums.per_second(60) is None

@@ -17,10 +17,10 @@ from replication.figures.observation import (
 from replication.figures.words import (
     MOST_PARTITIONS,
     Holder,
+    TopicWords,
     Words,
     part_words,
     topic_key,
-    topic_words,
 )
 from replication.flows.publish.topic_turns import (
     BURST_SECONDS,
@@ -45,7 +45,7 @@ def say_as(
     """Lets *holder* say *look* at that time."""
     for key, value in part_words(look, {part: holder}, 5).items():
         words.take(key.encode(), value, at)
-    for topic, word in topic_words(look, holder).items():
+    for topic, word in TopicWords().take(look, holder).items():
         words.take(topic_key(topic).encode(), word, at)
 
 
@@ -106,7 +106,7 @@ def test_topics_are_of_the_owner_that_is_heard_in_whatever_order_partitions_are_
         met.add(what)
         topic = TopicFigures("t", None, "copying", "", {"lag_records": lag})
         if what == "topic":
-            said = topic_words(replace(LOOK, topics=(topic,)), holder)["t"]
+            said = TopicWords().take(replace(LOOK, topics=(topic,)), holder)["t"]
             words.take(topic_key("t").encode(), said, 1.0)
         else:
             for key, value in part_words(LOOK, {"records": holder}, 5).items():
@@ -280,3 +280,19 @@ def test_of_many_partitions_those_that_stall_are_said_first_then_the_paused_ones
     (said,) = words.last.observed.topics
     found = [part.state for part in said.partitions]
     assert sorted(found) == ["paused"] * (MOST_PARTITIONS - 1) + ["stalled"]
+
+
+def test_the_word_of_a_topic_is_made_again_if_it_or_its_speaker_is_another_one() -> None:
+    def topic(name: str, lag: float) -> TopicFigures:
+        return TopicFigures(name, None, "copying", "", {"lag_records": lag})
+
+    made, holder = TopicWords(), Holder(1, "m", "w")
+    look = replace(LOOK, topics=(topic("t", 0), topic("u", 0)))
+    first = made.take(look, holder)
+    second = made.take(replace(look, topics=(topic("t", 0), topic("u", 7))), holder)
+    third = made.take(replace(look, topics=(topic("t", 0),)), replace(holder, epoch=2))
+
+    assert second["t"] is first["t"]
+    assert b'"lag_records":7' in second["u"]
+    assert third.keys() == {"t"}
+    assert b'"epoch":2' in third["t"]

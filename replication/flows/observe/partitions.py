@@ -31,6 +31,11 @@ class Standing:
     state: TopicState
     copied_until: float | None
 
+    def is_at_rest_at(self, position: int | None, end: int | None, until: float | None) -> bool:
+        """Returns whether these values are no news: where nothing waits, neither is time."""
+        is_idle = self.state == "copying" and self.lag is not None and not self.lag.records
+        return is_idle and (position, end, until) == (self.position, self.end, self.copied_until)
+
     def figures(self) -> PartitionFigures:
         """Returns what is shown of the partition."""
         found: dict[str, float] = {}
@@ -54,9 +59,10 @@ class Partitions:
         self.ends: dict[TopicPartition, int] = {}
         self._lags: dict[TopicPartition, PartitionLag] = {}
         self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
+        self._last: dict[TopicPartition, Standing] = {}
 
     def known(self, copying: Copying) -> Collection[TopicPartition]:
-        """Returns the partitions that are copied, or were when the loop last ran.
+        """Returns the partitions that are copied, or were when the loop last ran, sorted.
 
         Between two generations nothing is copied, and the lag of all grows. So does that of what
         is paused, and it stays known.
@@ -70,8 +76,9 @@ class Partitions:
             del self._lags[gone]
             self.ends.pop(gone, None)
             self._stands.pop(gone, None)
-        for tp in kept - self._lags.keys():
-            self._lags[tp] = PartitionLag()
+        if added := kept - self._lags.keys():
+            lags = self._lags | {tp: PartitionLag() for tp in added}
+            self._lags = dict(sorted(lags.items()))
         return self._lags.keys()
 
     def saw(self, at: float, ends: Mapping[TopicPartition, int]) -> None:
@@ -113,10 +120,12 @@ class Partitions:
         """
         if is_waiting:
             self._stands = {tp: (position, now) for tp, (position, _) in self._stands.items()}
-        return [
-            self._standing(tp, now, copying, jumped, is_leaderless=tp in leaderless)
-            for tp in sorted(self.known(copying))
-        ]
+        found = {
+            tp: self._standing(tp, now, copying, jumped, is_leaderless=tp in leaderless)
+            for tp in self.known(copying)
+        }
+        self._last = found
+        return list(found.values())
 
     def _standing(
         self,
@@ -130,6 +139,10 @@ class Partitions:
         position, end = copying.next_offset(tp), self.ends.get(tp)
         newest = copying.source_ms.get(tp)
         until = None if newest is None else newest / 1000
+        last, is_paused = self._last.get(tp), tp in copying.paused
+        is_led = not is_paused and not is_leaderless
+        if last is not None and is_led and last.is_at_rest_at(position, end, until):
+            return last
         lag: Lag | None = None
         state: TopicState = "copying"
         if position is not None:
@@ -137,7 +150,7 @@ class Partitions:
         if end is not None and position is not None:
             lag = self._lags[tp].look(now, None if until is None else until - jumped)
             state = self._state(tp, now, position, lag)
-        if tp in copying.paused:  # nobody expects that it moves, now and right after the pause
+        if is_paused:  # nobody expects that it moves, now and right after the pause
             self._stands.pop(tp, None)
             state = "paused"
         elif is_leaderless:

@@ -35,6 +35,7 @@ class TopicLooks:
     def __init__(self) -> None:
         self.headroom: Mapping[str, float] = {}
         self.behind: dict[str, float] = {}
+        self._last: dict[str, tuple[object, TopicFigures]] = {}  # what it is made of
         self._grown: dict[str, Recent] = defaultdict(Recent)
         self._flow = Recent()
         self._latencies: dict[str, Histogram] = {}  # by remote topic, since the process began
@@ -57,6 +58,7 @@ class TopicLooks:
             self._topic(name, now, board.copying, by_topic[name], reasons.get(name))
             for name in names
         )
+        self._last = {name: self._last[name] for name in names}
         lags = {topic.topic: topic.figures.get("lag_seconds", 0.0) for topic in found}
         self.behind = {name: lag for name, lag in lags.items() if lag > BEHIND_SECONDS}
         return found
@@ -84,6 +86,9 @@ class TopicLooks:
         records, size = copying.records.get(name, 0), copying.bytes.get(name)
         grown = self._grown[name]
         grown.add(now, records, size or 0)
+        made_of, last = (remote, records, size, reason, standings), self._last.get(name)
+        if last is not None and last[0] == made_of and _is_at_rest(last[1]):
+            return last[1]
         figures = _sums(grown, records, size if records else 0) | _lag(standings)
         mean = grown.ratio()
         if size and mean is not None and "lag_records" in figures:
@@ -98,7 +103,9 @@ class TopicLooks:
         state: TopicState = next((one for one in WORST if one in states), "copying")
         partitions = tuple(one.figures() for one in standings)
         latency = self._latency(remote, now)
-        return TopicFigures(name, remote, state, reason or "", figures, latency, partitions)
+        found = TopicFigures(name, remote, state, reason or "", figures, latency, partitions)
+        self._last[name] = made_of, found
+        return found
 
     def _time(self, now: float, latencies: Mapping[str, Histogram]) -> None:
         for topic, histogram in latencies.items():
@@ -132,6 +139,13 @@ def _sums(grown: Recent, records: float, size: float | None) -> dict[str, float]
         if size is not None:
             figures["bytes_per_second"] = rate[1]
     return figures
+
+
+def _is_at_rest(topic: TopicFigures) -> bool:
+    """Returns whether time alone changes nothing: no record waits, and none came of late."""
+    figures = topic.figures
+    is_still = figures.get("records_per_second") == 0 and figures.get("lag_records") == 0
+    return is_still and not topic.latency
 
 
 def _lag(standings: list[Standing]) -> dict[str, float]:

@@ -15,7 +15,7 @@ from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
 from replication.figures.clocks import Skew, worst
 from replication.figures.observation import ENDED, Observation
-from replication.figures.words import Holder, part_words, topic_key, topic_words
+from replication.figures.words import Holder, TopicWords, part_words, topic_key
 from replication.flows.publish.topic_turns import TopicTurns, urgent_topics
 from replication.kafka.status_topic import StatusTopic
 from replication.log import Log
@@ -48,6 +48,7 @@ class FlowPublisher:
         self._config = config
         self.log = log.bind(config.flow)
         self._topic = StatusTopic(config)
+        self._topics = TopicWords()
         self._turns = TopicTurns(time.monotonic())
         self._failure = ""
         self._is_over = False
@@ -86,7 +87,7 @@ class FlowPublisher:
         interval = self._config.status.interval_seconds
         words = part_words(observed, holders, interval)
         if (holder := holders.get("records")) is not None:
-            topics, now = topic_words(observed, holder), time.monotonic()
+            topics, now = self._topics.take(observed, holder), time.monotonic()
             turn = self._turns.take(topics, now, urgent_topics(observed))
             words |= {topic_key(topic): value for topic, value in turn.items()}
         records = [(key.encode(), value) for key, value in words.items()]
