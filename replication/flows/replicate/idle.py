@@ -83,8 +83,7 @@ class IdlePartitions:
         ):  # a task that waits holds up all of its partitions
             for waiting in self._seen.values():
                 waiting.since = now
-        isolation = self._context.config.isolation
-        ends = self._context.source.log_ends(self._plan.partitions, isolation)
+        ends = self._ends()
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for tp, position in pending.positions().items():
             if tp in self._left_out:
@@ -136,6 +135,13 @@ class IdlePartitions:
             self._near[tp] = at, inf  # what is found there stays, so that it is read once
             if tp not in filled:
                 pending.skip(tp, end)
+
+    def _ends(self) -> Mapping[TopicPartition, int]:
+        """Returns where the logs end: as the view has seen it a moment ago, else as of now."""
+        seen, partitions = self._context.board.ends, self._plan.partitions
+        if seen.keys() >= set(partitions):
+            return seen
+        return self._context.source.log_ends(partitions, self._context.config.isolation)
 
     def _limited(
         self, spans: Mapping[TopicPartition, tuple[int, int]]

@@ -66,10 +66,14 @@ final class PartitionTasks {
     double[] loads = new double[tasks];
     taskOf.forEach((tp, task) -> loads[task] += loadOf.getOrDefault(tp, 0.0));
     double mean = Arrays.stream(loads).sum() / tasks;
-    Map<TopicPartition, Integer> moves = new HashMap<>();
+    double most = Math.max(WORTH_A_MOVE, TOO_MUCH * mean);
     int busiest = extreme(loads, 1);
+    if (loads[busiest] < most) { // most often: nobody sorts thousands of names for that
+      return Map.of();
+    }
+    Map<TopicPartition, Integer> moves = new HashMap<>();
     for (TopicPartition tp : largestFirst(busiest)) {
-      if (loads[busiest] < Math.max(WORTH_A_MOVE, TOO_MUCH * mean)) {
+      if (loads[busiest] < most) {
         break;
       }
       int idlest = extreme(loads, -1);

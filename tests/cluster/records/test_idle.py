@@ -18,8 +18,9 @@ from tests.support.topics import fill
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
 
+@pytest.mark.parametrize("is_seen", [False, True], ids=["asks", "seen by the view"])
 def test_a_partition_that_stands_before_records_is_named_after_two_minutes(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, *, is_seen: bool
 ) -> None:
     fill(clusters[0], topic_name, 2, 20)
     tables = Tables(spark, tmp_path.as_uri())
@@ -28,6 +29,9 @@ def test_a_partition_that_stands_before_records_is_named_after_two_minutes(
     stands, caught_up = TopicPartition(topic_name, 0), TopicPartition(topic_name, 1)
     pending = PendingRuns({stands: Position(4, 4), caught_up: Position(10, 10)})
     idle = IdlePartitions(context, plan)
+    if is_seen:  # whoever asked this client would get an error
+        context.board.saw_ends(dict.fromkeys(plan.partitions, 10))
+        context.source.__exit__()
 
     for now in (0, 60, 119, 120, 180, 600):
         idle.check(pending, now)
