@@ -98,7 +98,7 @@ public final class RateLimit {
   }
 
   /** Whether it is of an upstream topic, and not of the whole flow. */
-  boolean isOfUpstream(String topic) {
+  public boolean isOfUpstream(String topic) {
     return upstream.contains(topic);
   }
 

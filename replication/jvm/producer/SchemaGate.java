@@ -3,6 +3,7 @@ package replication.producer;
 import java.util.HashMap;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.TaskContext;
 
 /**
@@ -56,10 +57,10 @@ public final class SchemaGate {
     return topic == null ? null : topic.ids.ask(record);
   }
 
-  /** Lets the driver know that the batch ends, in its partition, before a record that waits. */
-  public void leave(SchemaIds.Want want, ConsumerRecord<byte[], byte[]> record) {
-    String partition = topics.get(record.topic()).remote + '\t' + record.partition();
-    String place = String.join(",", batch, "" + record.offset(), record.topic());
+  /** Lets the driver know that the batch ends before a record that waits, at {@code offset}. */
+  public void leave(SchemaIds.Want want, TopicPartition tp, long offset) {
+    String partition = topics.get(tp.topic()).remote + '\t' + tp.partition();
+    String place = String.join(",", batch, "" + offset, tp.topic());
     want.leave(String.join("\t", SchemaIds.LEFT, generation, partition, place));
   }
 }

@@ -108,6 +108,11 @@ public final class Throttle {
     return limits.length > 0;
   }
 
+  /** How many limits there are. */
+  public int count() {
+    return limits.length;
+  }
+
   /** The limit of its own that an upstream topic has used up for now; null if none. */
   public RateLimit usedUp(String upstream) {
     for (RateLimit limit : limits) {

@@ -30,6 +30,7 @@ final class ClientSettings implements Serializable {
   private static final long BYTES = 67_108_864; // of all tasks together
   private static final int LEAST_FETCH = 16_384; // most producers' batch.size
   private static final int TIMES = 4;
+  private static final int RECORD = 200; // bytes of its objects, without key, value and headers
 
   private final HashMap<String, Object> properties;
   private final String flow;
@@ -159,11 +160,12 @@ final class ClientSettings implements Serializable {
     return new ClientSettings(all, flow, tasks, timeoutMs, bytes);
   }
 
-  /** The bytes of some records' keys and values. */
+  /** The bytes that some records take, without their headers. */
   static long sizeOf(Iterable<ConsumerRecord<byte[], byte[]>> records) {
     long size = 0;
     for (ConsumerRecord<byte[], byte[]> record : records) {
-      size += Math.max(0, record.serializedKeySize()) + Math.max(0, record.serializedValueSize());
+      size += RECORD + Math.max(0, record.serializedKeySize());
+      size += Math.max(0, record.serializedValueSize());
     }
     return size;
   }

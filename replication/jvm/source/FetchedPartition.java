@@ -8,6 +8,7 @@ import org.apache.spark.unsafe.types.UTF8String;
 /** One partition of a task: what was fetched of it, and how much of that was passed on. */
 final class FetchedPartition {
   private static final long LOST = -1;
+  private static final long UNKNOWN = -1;
 
   final TopicPartition partition;
 
@@ -22,6 +23,7 @@ final class FetchedPartition {
   private boolean isFinished;
   private List<ConsumerRecord<byte[], byte[]>> records = List.of();
   private int at;
+  private long bytes = UNKNOWN;
   private long letThrough = LOST;
 
   FetchedPartition(TopicPartition partition, long from) {
@@ -54,6 +56,7 @@ final class FetchedPartition {
   void add(List<ConsumerRecord<byte[], byte[]>> fetched) {
     records = fetched;
     at = 0;
+    bytes = UNKNOWN;
   }
 
   boolean hasRecords() {
@@ -63,8 +66,7 @@ final class FetchedPartition {
   /** The next record of the batch; null if there is none, or none yet. */
   ConsumerRecord<byte[], byte[]> take() {
     if (!hasRecords()) {
-      records = List.of();
-      at = 0;
+      add(List.of());
       return null;
     }
     ConsumerRecord<byte[], byte[]> record = records.get(at);
@@ -82,9 +84,9 @@ final class FetchedPartition {
     return record.offset() >= until || record.offset() == letThrough ? null : record;
   }
 
-  /** Lets the next record pass, whatever it lacks. */
-  void letThrough() {
-    letThrough = records.get(at).offset();
+  /** Lets the record at {@code offset} pass, whatever it lacks. */
+  void letThrough(long offset) {
+    letThrough = offset;
   }
 
   /** Whether the batch ends before what comes after {@code position}, the client's. */
@@ -100,25 +102,47 @@ final class FetchedPartition {
   void finish() {
     isFinished = true;
     next = until;
-    records = List.copyOf(records.subList(at, records.size())); // what was passed on is let go
-    at = 0;
+    add(List.copyOf(records.subList(at, records.size()))); // what was passed on is let go
   }
 
-  /** The bytes fetched beyond the batch, which has ended. */
-  long leftBytes() {
-    return ClientSettings.sizeOf(records);
+  /** What is in memory of it, also of what was passed on while more is left. */
+  long bytes() {
+    if (bytes == UNKNOWN) {
+      bytes = ClientSettings.sizeOf(records);
+    }
+    return bytes;
+  }
+
+  /**
+   * Forgets what is beyond {@code most} bytes, and at least one record, unless all of it is within.
+   *
+   * @return whether it was not: then it is to be fetched again from {@link #fetchedUntil}
+   */
+  boolean keep(long most) {
+    if (!hasRecords()) {
+      add(List.of()); // what was passed on is let go
+    }
+    if (bytes() <= most) {
+      return false;
+    }
+    int end = at;
+    long left = most;
+    while (end < records.size() - 1
+        && (left -= ClientSettings.sizeOf(records.subList(end, end + 1))) >= 0) {
+      end++;
+    }
+    add(List.copyOf(records.subList(at, end)));
+    return true;
   }
 
   /** Forgets what was fetched and not passed on: it is fetched again from {@link #next}. */
   void pause() {
-    records = List.of();
-    at = 0;
+    add(List.of());
   }
 
   /** Forgets what was fetched beyond the batch: the next one fetches it again. */
   void drop() {
-    records = List.of();
-    at = 0;
+    add(List.of());
     next = LOST;
   }
 

@@ -2,10 +2,12 @@ package replication.source;
 
 import java.util.ArrayList;
 import java.util.Collection;
-import java.util.Iterator;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
+import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import replication.producer.RateLimit;
@@ -19,43 +21,99 @@ import replication.producer.Throttle;
  *
  * <p>A record that waited for that in the producer would hold up all partitions of the task. Here
  * only its own partition stands, and the others go on.
+ *
+ * <p>What stands keeps no more than a task's share of the memory: the limits of topics have equal
+ * parts of it. What waits for a schema keeps nothing. The rest is fetched again.
  */
 final class HeldUp {
   /** What a partition waits for. */
   private interface Cause {
-    boolean isOver();
+    /** The bytes of a partition's records that may be kept. */
+    long room();
 
-    void end();
+    void begin(FetchedPartition partition);
+
+    boolean isOver(FetchedPartition partition);
+
+    void end(FetchedPartition partition);
   }
 
-  private record Spent(RateLimit limit) implements Cause {
-    @Override
-    public boolean isOver() {
-      return !limit.isUsedUp();
+  /**
+   * A limit that is used up. Once its partitions keep all that they may, nothing of those without
+   * records is fetched, until half of it has gone: it would only be fetched again.
+   */
+  private final class Spent implements Cause {
+    private final RateLimit limit;
+    private int partitions;
+    private long kept; // bytes
+    private boolean isFull;
+
+    private Spent(RateLimit limit) {
+      this.limit = limit;
+      limit.beginWait();
+    }
+
+    private long share() {
+      return most / Math.max(1, throttle.count());
     }
 
     @Override
-    public void end() {
-      limit.endWait();
+    public long room() {
+      return Math.max(0, share() - kept);
+    }
+
+    @Override
+    public void begin(FetchedPartition partition) {
+      partitions++;
+      kept += partition.bytes();
+    }
+
+    @Override
+    public boolean isOver(FetchedPartition partition) {
+      return (partition.hasRecords() || kept <= share() / 2) && !limit.isUsedUp();
+    }
+
+    @Override
+    public void end(FetchedPartition partition) {
+      isFull &= partition.hasRecords();
+      kept -= partition.bytes();
+      if (--partitions == 0) {
+        limit.endWait();
+        spent.remove(limit);
+      }
     }
   }
 
-  private record Unknown(SchemaIds.Want want, ConsumerRecord<byte[], byte[]> record)
-      implements Cause {
+  private record Unknown(SchemaIds.Want want, long offset) implements Cause {
     @Override
-    public boolean isOver() {
+    public long room() {
+      return 0;
+    }
+
+    @Override
+    public void begin(FetchedPartition partition) {}
+
+    @Override
+    public boolean isOver(FetchedPartition partition) {
       return want.isOver() && !want.isLeaving(); // what the driver knows as left is left
     }
 
     @Override
-    public void end() {
+    public void end(FetchedPartition partition) {
       want.end();
     }
   }
 
   private final Map<FetchedPartition, Cause> partitions = new LinkedHashMap<>();
+  private final Map<RateLimit, Spent> spent = new HashMap<>();
+  private final long most;
   private Throttle throttle;
   private SchemaGate gate;
+
+  /** Keeps at most so many bytes. */
+  HeldUp(long most) {
+    this.most = most;
+  }
 
   /** Goes by the limits of a flow from now on. */
   void follow(Throttle ofFlow) {
@@ -71,43 +129,86 @@ final class HeldUp {
     return partitions.isEmpty();
   }
 
-  /** Takes a partition whose next record has to wait; tells whether it does. */
-  boolean takes(FetchedPartition partition) {
-    Cause cause = partition.hasRecords() ? cause(partition) : null;
-    if (cause != null) {
-      partitions.put(partition, cause);
+  /**
+   * Takes a partition whose next record has to wait; tells whether it does. The client fetches
+   * nothing of it meanwhile, nor of others of the {@code open} ones that would only wait as well.
+   */
+  boolean takes(
+      FetchedPartition partition, Collection<FetchedPartition> open, Consumer<?, ?> client) {
+    Cause cause = cause(partition);
+    if (cause == null) {
+      return false;
     }
-    return cause != null;
+    boolean isTooMuch = hold(partition, cause, client);
+    if (isTooMuch && cause instanceof Spent full && !full.isFull) {
+      full.isFull = true;
+      Set<TopicPartition> paused = client.paused(); // held up already, or by an operator
+      for (FetchedPartition other : open) {
+        boolean isOfLimit = full.limit.isOfUpstream(other.partition.topic());
+        if (isOfLimit && !other.hasRecords() && !paused.contains(other.partition)) {
+          hold(other, full, client);
+        }
+      }
+    }
+    return true;
   }
 
   private Cause cause(FetchedPartition partition) {
-    if (throttle != null && throttle.isLimited()) {
-      RateLimit limit = throttle.usedUp(partition.partition.topic());
+    boolean isLimited = throttle != null && throttle.isLimited();
+    if (isLimited && !partition.isPassed(partition.next())) {
+      Spent limit = limit(partition);
       if (limit != null) {
-        limit.beginWait();
-        return new Spent(limit);
+        return limit;
       }
     }
-    ConsumerRecord<byte[], byte[]> record = gate == null ? null : partition.unchecked();
+    ConsumerRecord<byte[], byte[]> record =
+        gate == null || !partition.hasRecords() ? null : partition.unchecked();
     SchemaIds.Want want = record == null ? null : gate.ask(record);
-    return want == null ? null : new Unknown(want, record);
+    return want == null ? null : new Unknown(want, record.offset());
+  }
+
+  private Spent limit(FetchedPartition partition) {
+    String topic = partition.partition.topic();
+    if (partition.hasRecords()) {
+      RateLimit limit = throttle.usedUp(topic);
+      return limit == null ? null : spent.computeIfAbsent(limit, Spent::new);
+    }
+    for (Spent limit : spent.values()) {
+      if (limit.isFull && limit.limit.isOfUpstream(topic)) {
+        return limit;
+      }
+    }
+    return null;
+  }
+
+  /** Tells whether the partition has more records than may be kept. */
+  private boolean hold(FetchedPartition partition, Cause cause, Consumer<?, ?> client) {
+    boolean isTooMuch = partition.keep(cause.room());
+    if (isTooMuch) { // what the client has of it is of no use then
+      client.seek(partition.partition, partition.fetchedUntil());
+    }
+    client.pause(List.of(partition.partition)); // or it would hand out what follows
+    partitions.put(partition, cause);
+    cause.begin(partition);
+    return isTooMuch;
   }
 
   /** Gives back those that may go on. */
-  List<FetchedPartition> release() {
+  List<FetchedPartition> release(Consumer<?, ?> client) {
     List<FetchedPartition> released = new ArrayList<>();
-    Iterator<Map.Entry<FetchedPartition, Cause>> entries = partitions.entrySet().iterator();
-    while (entries.hasNext()) {
-      Map.Entry<FetchedPartition, Cause> entry = entries.next();
-      if (entry.getValue().isOver()) {
-        entry.getValue().end();
-        if (entry.getValue() instanceof Unknown unknown && unknown.want.isRefused()) {
-          entry.getKey().letThrough(); // the producer asks once more, and fails with the task
-        }
-        released.add(entry.getKey());
-        entries.remove();
+    partitions.forEach(
+        (partition, cause) -> {
+          if (cause.isOver(partition)) {
+            released.add(partition);
+          }
+        });
+    for (FetchedPartition partition : released) {
+      if (drop(partition) instanceof Unknown unknown && unknown.want.isRefused()) {
+        partition.letThrough(
+            unknown.offset); // the producer asks once more, and fails with the task
       }
     }
+    client.resume(released.stream().map(one -> one.partition).toList());
     return released;
   }
 
@@ -129,7 +230,7 @@ final class HeldUp {
         drop(partition);
         left.add(partition);
       } else if (unknown.want.isInVain() && !unknown.want.isLeaving()) {
-        gate.leave(unknown.want, unknown.record);
+        gate.leave(unknown.want, partition.partition, unknown.offset);
       }
     }
     return left;
@@ -140,17 +241,17 @@ final class HeldUp {
     return partitions.keySet().stream().map(held -> held.partition).toList();
   }
 
-  /** Forgets one that is not to be read now, whatever it waits for. */
-  void drop(FetchedPartition partition) {
+  /** Forgets one that is not to be read now; gives what it waits for, which may be nothing. */
+  Cause drop(FetchedPartition partition) {
     Cause cause = partitions.remove(partition);
     if (cause != null) {
-      cause.end();
+      cause.end(partition);
     }
+    return cause;
   }
 
   /** Forgets all of them. */
   void clear() {
-    partitions.values().forEach(Cause::end);
-    partitions.clear();
+    List.copyOf(partitions.keySet()).forEach(this::drop);
   }
 }

@@ -44,7 +44,7 @@ final class SharedConsumer {
   private final Set<FetchedPartition> open = new LinkedHashSet<>();
   private ClientSettings settings;
   private Consumer<byte[], byte[]> consumer;
-  private final HeldUp heldUp = new HeldUp();
+  private final HeldUp heldUp;
   private FetchedPartition current;
   private Set<TopicPartition> paused = Set.of();
   private Map<String, Set<TopicPartition>> followed = Map.of();
@@ -61,6 +61,7 @@ final class SharedConsumer {
     this.settings = settings;
     this.connect = connect;
     this.clock = clock;
+    heldUp = new HeldUp(settings.mostBytes());
     consumer = connect.apply(settings);
   }
 
@@ -162,9 +163,9 @@ final class SharedConsumer {
     for (FetchedPartition partition : open) {
       boolean isPaused = wanted.contains(partition.partition);
       if (isPaused && !paused.contains(partition.partition)) {
+        heldUp.drop(partition);
         partition.pause();
         ready.remove(partition);
-        heldUp.drop(partition);
         current = current == partition ? null : current;
         consumer.seek(partition.partition, partition.next());
         consumer.pause(List.of(partition.partition));
@@ -177,8 +178,7 @@ final class SharedConsumer {
 
   private ConsumerRecord<byte[], byte[]> fetchedRecord() {
     while (current != null || (current = nextReady()) != null) {
-      if (heldUp.takes(current)) {
-        consumer.pause(List.of(current.partition)); // or the client would hand out what follows
+      if (heldUp.takes(current, open, consumer)) {
         current = null;
         continue;
       }
@@ -195,11 +195,8 @@ final class SharedConsumer {
   }
 
   private FetchedPartition nextReady() {
-    if (!heldUp.isEmpty()) {
-      for (FetchedPartition released : heldUp.release()) {
-        consumer.resume(List.of(released.partition));
-        ready.add(released);
-      }
+    if (ready.isEmpty() && !heldUp.isEmpty()) {
+      ready.addAll(heldUp.release(consumer));
     }
     return ready.poll();
   }
@@ -272,8 +269,9 @@ final class SharedConsumer {
    */
   private void finish(FetchedPartition partition) {
     open.remove(partition);
+    heldUp.drop(partition);
     partition.finish();
-    long left = partition.leftBytes();
+    long left = partition.bytes();
     boolean isBehind = left > 0 || consumer.currentLag(partition.partition).orElse(0) > 0;
     leftBytes += left + (isBehind ? settings.partitionBytes() : 0); // and a fetch in the client
     if (leftBytes > settings.mostBytes()) {

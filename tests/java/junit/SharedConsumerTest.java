@@ -11,6 +11,8 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -45,6 +47,10 @@ final class SharedConsumerTest {
   private final Logs logs = new Logs();
   private final List<Client> clients = new ArrayList<>();
   private final List<ClientSettings> asked = new ArrayList<>();
+  private int most = Integer.MAX_VALUE; // records of a partition in a poll of each client
+  private int width = Integer.MAX_VALUE; // partitions in a poll
+  private long fetchedBytes;
+  private Runnable whenIdle = () -> {}; // a poll finds nothing
   private long now;
   private SharedConsumer consumer = shared(Map.of());
 
@@ -64,8 +70,8 @@ final class SharedConsumerTest {
   /** A client that is given some records of its partitions with each poll. */
   private final class Client extends MockConsumer<byte[], byte[]> {
     private final Map<TopicPartition, Long> positions = new HashMap<>();
+    private final Set<TopicPartition> turns = new LinkedHashSet<>(); // the last one had its last
     private final List<TopicPartition> seeks = new ArrayList<>();
-    private int most = Integer.MAX_VALUE;
     private KafkaException trouble;
     private final PollBudget budget;
 
@@ -97,12 +103,22 @@ final class SharedConsumerTest {
     public synchronized ConsumerRecords<byte[], byte[]> poll(Duration patience) {
       now += patience.toNanos();
       Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
-      for (TopicPartition tp : assignment()) {
-        if (!paused().contains(tp)) {
-          found.put(tp, fetch(tp));
+      Set<TopicPartition> wanted = new HashSet<>(assignment());
+      wanted.removeAll(paused());
+      turns.addAll(wanted);
+      for (TopicPartition tp : List.copyOf(turns)) {
+        List<ConsumerRecord<byte[], byte[]>> records =
+            wanted.contains(tp) && found.size() < width ? fetch(tp) : List.of();
+        if (!records.isEmpty()) {
+          found.put(tp, records);
+          turns.remove(tp);
+          turns.add(tp);
+          fetchedBytes += records.stream().mapToInt(ConsumerRecord::serializedValueSize).sum();
         }
       }
-      found.values().removeIf(List::isEmpty);
+      if (found.isEmpty()) {
+        whenIdle.run();
+      }
       if (found.isEmpty() && trouble != null) {
         throw trouble;
       }
@@ -113,17 +129,14 @@ final class SharedConsumerTest {
 
     private List<ConsumerRecord<byte[], byte[]>> fetch(TopicPartition tp) {
       List<ConsumerRecord<byte[], byte[]>> records = new ArrayList<>();
-      Map<Long, Integer> rest =
-          logs.sizes.getOrDefault(tp, new TreeMap<>()).tailMap(positions.get(tp));
-      rest.forEach(
-          (offset, size) -> {
-            if (records.size() < most) {
-              records.add(record(tp, offset, size));
-            }
-          });
-      boolean isAll = records.size() == rest.size();
+      TreeMap<Long, Integer> sizes = logs.sizes.getOrDefault(tp, new TreeMap<>());
+      Map.Entry<Long, Integer> next = sizes.ceilingEntry(positions.get(tp));
+      while (next != null && records.size() < most) {
+        records.add(record(tp, next.getKey(), next.getValue()));
+        next = sizes.higherEntry(next.getKey());
+      }
       long last = records.isEmpty() ? 0 : records.get(records.size() - 1).offset() + 1;
-      long end = isAll ? logs.ends.getOrDefault(tp, 0L) : last;
+      long end = next == null ? logs.ends.getOrDefault(tp, 0L) : last;
       positions.merge(tp, end, Math::max);
       return records;
     }
@@ -211,7 +224,7 @@ final class SharedConsumerTest {
   void aPartitionThatHasFinishedIsPausedUntilTheNextBatch() {
     logs.add(A, 1, 0, 1, 2);
     logs.add(B, 1, 0, 1, 2, 3, 4, 5);
-    client().most = 2;
+    most = 2;
     consumer.begin(List.of(range(A, 0, 1), range(B, 0, 6)));
     for (int record = 0; record < 6; record++) {
       consumer.next();
@@ -292,7 +305,7 @@ final class SharedConsumerTest {
   void moreRecordsThanPlannedMakeTheFetchesSmaller() {
     long[] offsets = java.util.stream.LongStream.range(0, 150_000).toArray();
     logs.add(A, 1, offsets);
-    client().most = 100_000; // as max.poll.records has it
+    most = 100_000; // as max.poll.records has it
 
     assertEquals(150_000, batch(range(A, 0, 150_000)).size());
     assertEquals(2, clients.size(), "clients");
@@ -305,7 +318,7 @@ final class SharedConsumerTest {
     asked.clear();
     consumer = shared(Map.of("kafka.fetch.max.bytes", "16384"));
     logs.add(A, 1, LongStream.range(0, 150_000).toArray());
-    client().most = 100_000; // as max.poll.records has it
+    most = 100_000; // as max.poll.records has it
 
     assertEquals(150_000, batch(range(A, 0, 150_000)).size());
     assertEquals(List.of(100_000L, 400_000L), polls());
@@ -321,7 +334,7 @@ final class SharedConsumerTest {
     asked.clear();
     consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
     logs.add(A, 2_000_000, LongStream.range(0, 60).toArray());
-    client().most = 40; // 80 MB of a task that may have 64 MiB
+    most = 40; // 80 MB of a task that may have 64 MiB
 
     assertEquals(60, batch(range(A, 0, 60)).size());
     long share = asked.get(0).mostBytes();
@@ -353,7 +366,7 @@ final class SharedConsumerTest {
       first.add(range(tp, 0, 1));
       second.add(range(tp, 1, 4));
     }
-    client().most = 2;
+    most = 2;
 
     assertEquals(100, batch(first.toArray(new TaskShare.Range[0])).size());
     client().seeks.clear();
@@ -371,11 +384,16 @@ final class SharedConsumerTest {
     }
     Throttle.obey(FLOW + "\t1\t" + limits);
     for (String topic : topics) {
-      try {
-        Throttle.of(FLOW).take("A." + topic, 1_000_000_000);
-      } catch (InterruptedException e) {
-        throw new IllegalStateException(e);
-      }
+      take(topic);
+    }
+  }
+
+  /** Takes what its limit lets through in days. */
+  private static void take(String topic) {
+    try {
+      Throttle.of(FLOW).take("A." + topic, 1_000_000_000);
+    } catch (InterruptedException e) {
+      throw new IllegalStateException(e);
     }
   }
 
@@ -384,7 +402,7 @@ final class SharedConsumerTest {
     TopicPartition slow = new TopicPartition("slow", 0);
     logs.add(slow, 1, 0, 1, 2);
     logs.add(A, 1, 0, 1, 2, 3, 4, 5);
-    client().most = 2;
+    most = 2;
     useUp("slow");
     consumer.follow(Throttle.of(FLOW));
     consumer.begin(List.of(range(slow, 0, 3), range(A, 0, 6)));
@@ -401,6 +419,110 @@ final class SharedConsumerTest {
     }
     assertNull(consumer.next(), "the batch is over");
     assertNotEquals("0", waiting.toString().split(",")[4], "nanoseconds for which it has waited");
+  }
+
+  private static final String SLOW = "slow";
+
+  /** A backlog of 1 MB in each partition of one topic, of which a fetch has four. */
+  private List<TaskShare.Range> backlog(int partitions) {
+    List<TaskShare.Range> ranges = new ArrayList<>();
+    for (int number = 0; number < partitions; number++) {
+      TopicPartition tp = new TopicPartition(SLOW, number);
+      logs.add(tp, 250_000, 0, 1, 2, 3);
+      ranges.add(range(tp, 0, TaskShare.NO_END));
+    }
+    width = 4;
+    return ranges;
+  }
+
+  /** What is fetched and not passed on. */
+  private long keptBytes() {
+    Map<TopicPartition, Long> passed = consumer.offsets().map();
+    long kept = 0;
+    for (Map.Entry<TopicPartition, Long> position : client().positions.entrySet()) {
+      long from = passed.get(position.getKey());
+      kept += (position.getValue() - from) * 250_000;
+    }
+    return kept;
+  }
+
+  /** Sets the rate of the limit that there is: none, or one that is used up for days. */
+  private static void setSlow(boolean isUsedUp) {
+    Throttle.obey(FLOW + "\t1\t-1.0,-1.0");
+    if (isUsedUp) {
+      Throttle.obey(FLOW + "\t1\t1000.0,-1.0");
+      take(SLOW);
+    }
+  }
+
+  @Test
+  void whatManyLimitedPartitionsKeepHasALimit() {
+    useUp(SLOW);
+    consumer.follow(Throttle.of(FLOW));
+    consumer.begin(backlog(5_000));
+    assertNull(consumer.next(TimeUnit.MINUTES.toMillis(1)));
+
+    assertEquals(1, clients.size(), "clients");
+    assertTrue(keptBytes() > asked.get(0).mostBytes() / 2, keptBytes() + " bytes are kept");
+    assertTrue(keptBytes() <= asked.get(0).mostBytes(), keptBytes() + " bytes are kept");
+    assertTrue(fetchedBytes < 2 * asked.get(0).mostBytes(), fetchedBytes + " bytes are fetched");
+    useUp();
+    Map<Integer, Long> next = new HashMap<>();
+    for (int record = 0; record < 20_000; record++) {
+      ConsumerRecord<byte[], byte[]> one = consumer.next(20);
+      assertEquals(next.merge(one.partition(), 1L, Long::sum) - 1, one.offset());
+    }
+    assertNull(consumer.next(20));
+  }
+
+  @Test
+  void whatALimitLetsThroughNowAndThenIsNotFetchedManyTimes() {
+    useUp(SLOW);
+    consumer.follow(Throttle.of(FLOW));
+    consumer.begin(backlog(200));
+    Map<Integer, Long> next = new HashMap<>();
+    for (int record = 0; record < 800; record++) {
+      setSlow(true);
+      assertNull(consumer.next(20));
+      assertTrue(keptBytes() <= asked.get(0).mostBytes(), keptBytes() + " bytes are kept");
+      setSlow(false);
+      ConsumerRecord<byte[], byte[]> one = consumer.next(20);
+      assertEquals(next.merge(one.partition(), 1L, Long::sum) - 1, one.offset());
+    }
+
+    useUp();
+    assertNull(consumer.next(20));
+    assertTrue(fetchedBytes < 400_000_000, fetchedBytes + " bytes of 200 MB are fetched");
+  }
+
+  @Test
+  void whatHasPassedAllOfItsBatchIsNotHeldUp() {
+    TopicPartition slow = new TopicPartition(SLOW, 0);
+    logs.add(slow, 1, 0, 1);
+    List<TaskShare.Range> ranges = new ArrayList<>(List.of(range(slow, 0, 1)));
+    for (int number = 0; number < 100; number++) {
+      ranges.add(range(new TopicPartition("many", number), 0, 1));
+    }
+    useUp();
+    consumer.follow(Throttle.of(FLOW));
+    consumer.begin(ranges);
+    assertEquals(SLOW, consumer.next().topic());
+    useUp(SLOW);
+    whenIdle =
+        () -> {
+          for (int number = 0; number < 100; number++) { // more than may be kept
+            logs.add(new TopicPartition("many", number), 500_000, 0, 1, 2);
+          }
+        };
+    most = 3;
+    width = 10;
+    for (int record = 0; record < 100; record++) {
+      assertEquals("many", consumer.next().topic());
+      if (record == 80) {
+        useUp();
+      }
+    }
+    assertNull(consumer.next());
   }
 
   @Test
@@ -430,18 +552,19 @@ final class SharedConsumerTest {
       Random random = new Random(seed);
       logs.sizes.clear();
       logs.ends.clear();
+      int size = seed % 2 == 0 ? 1 : 4_000_000; // with which not all may be kept
       consumer.begin(List.of());
       List<TaskShare.Range> ranges = new ArrayList<>();
       Map<TopicPartition, Long> next = new HashMap<>();
       for (String topic : List.of("a", "b", "c")) {
         for (int number = 0; number < 2; number++) {
           TopicPartition tp = new TopicPartition(topic, number);
-          logs.add(tp, 1, LongStream.range(0, 20).toArray());
+          logs.add(tp, size, LongStream.range(0, 20).toArray());
           ranges.add(range(tp, 0, TaskShare.NO_END));
           next.put(tp, 0L);
         }
       }
-      client().most = 1 + random.nextInt(5);
+      most = 1 + random.nextInt(5);
       consumer.begin(ranges);
       int left = 120;
       while (left > 0) {
@@ -495,7 +618,7 @@ final class SharedConsumerTest {
     List<String> read = new ArrayList<>();
     boolean isOver = false;
     while (!isOver) {
-      client().most = 1 + random.nextInt(20);
+      most = 1 + random.nextInt(20);
       isOver = true;
       List<TaskShare.Range> ranges = new ArrayList<>();
       for (TopicPartition tp : partitions) {
