@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from replication.app.claims import Launch
 from replication.app.outcome import JobOutcome
 from replication.errors import LeaseError, ReplicationError
+from replication.flows.head_start import HeadStart
 from replication.flows.tally import Killed, Tally
 from replication.log import Log
 from replication.model import Flow, runs
@@ -67,12 +68,15 @@ class Ends:
         return Tally(when_killed=partial(self._add_killed, flow))
 
     @contextmanager
-    def written_to(self, tables: Tables) -> Iterator[None]:
+    def written_to(self, tables: Tables, head_start: HeadStart) -> Iterator[None]:
         """Writes rows to *tables* during the block and at its end, and creates what is missing.
 
-        An error that leaves the block is the end of every flow that has none.
+        What nobody has needed yet is created when *head_start* is over, or the block. An error that
+        leaves the block is the end of every flow that has none.
         """
-        creator = threading.Thread(target=_create, args=(tables,), name="tables", daemon=True)
+        over = threading.Event()
+        arguments = (tables, head_start, over)
+        creator = threading.Thread(target=_create, args=arguments, name="tables", daemon=True)
         creator.start()
         self._rows.tables = tables
         try:
@@ -81,6 +85,7 @@ class Ends:
             self.end_others(error)
             raise
         finally:
+            over.set()
             creator.join(LONGEST_SECONDS)
             self._rows.write_all()
             self._rows.tables = None
@@ -245,7 +250,8 @@ class _WaitingRows:
         tables.append(EXECUTIONS, rows)
 
 
-def _create(tables: Tables) -> None:
+def _create(tables: Tables, head_start: HeadStart, over: threading.Event) -> None:
+    head_start.await_end(over)
     try:
         create_missing_tables(tables)
     except (ReplicationError, Py4JError) as error:  # what needs a table says so itself

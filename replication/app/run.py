@@ -44,11 +44,7 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import clients_of, custom_classes
 from replication.control.loops import check_loops
 from replication.control.machine import java_temporary_obstacle
-from replication.errors import (
-    ConfigError,
-    ReplicationError,
-    SetupError,
-)
+from replication.errors import ConfigError, ReplicationError, SetupError
 from replication.flows.context import FlowContext
 from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
@@ -224,8 +220,8 @@ def _run_in_spark(
                 if storage.is_local
                 else StopRequests(channel, flows, job, holds)
             )
-            with ends.written_to(tables):
-                application = _Application(session, launch, claims, channel, ends, shown)
+            application = _Application(session, launch, claims, channel, ends, shown)
+            with ends.written_to(tables, application.head_start):
                 return application.run(tables, requests, locks)
     except ConfigError:  # bad input, of which only Spark knows
         raise
@@ -264,7 +260,11 @@ def _watch(outages: Outages, stop: threading.Event) -> None:
 
 
 class _Application:
-    """The flows of one process, from the first one's start to the last one's end."""
+    """The flows of one process, from the first one's start to the last one's end.
+
+    Attributes:
+        head_start: What needs not be there for the first record waits for it.
+    """
 
     def __init__(
         self,
@@ -284,7 +284,7 @@ class _Application:
         self._chosen = launch.chosen
         self._job = launch.job
         copied = [flow.flow for flow in launch.chosen if runs(launch.job, "records")]
-        self._head_start = HeadStart(copied, is_standby=launch.standby)
+        self.head_start = HeadStart(copied, is_standby=launch.standby)
         self._watches = Watches()
 
     def run(self, tables: Tables, requests: StopRequests, locks: JobLocks) -> JobOutcome:
@@ -318,7 +318,7 @@ class _Application:
         stop_on_signals([thread.stop for thread in threads])
         with (
             view,
-            background_heartbeats(self._session, config, chosen, self._job, self._head_start),
+            background_heartbeats(self._session, config, chosen, self._job, self.head_start),
         ):
             for thread in threads:
                 thread.start()
@@ -365,7 +365,7 @@ class _Application:
             claims=self._claims,
             leases=leases,
             standby=self._launch.standby,
-            head_start=self._head_start,
+            head_start=self.head_start,
             tally=self._ends.tally(config.flow),
         )
 

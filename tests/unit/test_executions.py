@@ -1,22 +1,27 @@
 """What is recorded of the end of a flow: its rows, and when they are written without Spark."""
 
+import math
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
+from threading import Event
 
 import pytest
 from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql import SparkSession
 
 from replication.app.claims import Launch
 from replication.app.ends import Ends
 from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, FlowError, LeaseError, ReplicationError
+from replication.flows.head_start import HeadStart
 from replication.flows.tally import Tally
 from replication.model import Flow, Job, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
+from replication.spark.late import LateSession
 from replication.state.delta_reader import DeltaReader
 from replication.state.executions import (
     EXECUTIONS,
@@ -26,8 +31,11 @@ from replication.state.executions import (
     last_execution,
     rows_of,
 )
+from replication.state.schemas import SCHEMAS
+from replication.state.tables import Tables
 from tests.support.settings import parse_settings
 from tests.support.stored import stored
+from tests.support.waiting import wait_until
 
 FLOW, BACK = Flow("A", "B"), Flow("B", "A")
 ORDERS_0, ORDERS_1, USERS_0 = (
@@ -183,6 +191,50 @@ def test_a_job_without_records_knows_no_numbers(tmp_path: Path) -> None:
     ends.close(None)
 
     assert {row.records for row in stored(tmp_path, EXECUTIONS, order="flow")} == {None}
+
+
+class WatchedTables(Tables):
+    """Tables without Spark that tell when the first one is to be created."""
+
+    def __init__(self, state: Path) -> None:
+        super().__init__(LateSession(no_spark), state.as_uri())
+        self.has_begun = Event()
+
+    def create(self, table: str) -> None:
+        self.has_begun.set()
+        super().create(table)
+
+    @property
+    def are_all_there(self) -> bool:
+        """Whether each table exists."""
+        return all(self.exists(table) for table in SCHEMAS)
+
+
+def no_spark() -> SparkSession:
+    """Nothing here needs one."""
+    raise AssertionError("Spark is started")
+
+
+def test_tables_that_nobody_has_needed_are_created_behind_the_first_record(
+    tmp_path: Path,
+) -> None:
+    tables, head_start = WatchedTables(tmp_path), HeadStart([FLOW])
+
+    with Ends(launch(tmp_path)).written_to(tables, head_start):
+        is_early = tables.has_begun.wait(0.3)
+        head_start.end(FLOW)
+        wait_until(lambda: tables.are_all_there, 60)
+
+    assert not is_early
+
+
+def test_they_are_created_at_the_end_of_a_job_that_has_copied_nothing(tmp_path: Path) -> None:
+    tables = WatchedTables(tmp_path)
+
+    with Ends(launch(tmp_path)).written_to(tables, HeadStart([FLOW], math.inf)):
+        pass
+
+    assert tables.are_all_there
 
 
 def test_trouble_with_the_state_directory_fails_nothing(
