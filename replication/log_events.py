@@ -168,6 +168,7 @@ Event = Literal[
     "tables_maintained",
     "tables_not_created",
     "target_keeps_less",
+    "target_takes_nothing",
     "tokens_kept",
     "tokens_loaded",
     "topic_config_changed",

@@ -33,10 +33,9 @@ def slots(
 ) -> None:
     """Print how many local task slots the flows need.
 
-    With the shared source they follow from the cores and tasks.max. With Spark's, they follow from
-    the partitions; a cluster that does not answer counts as in the flow's last generation, so that
-    it keeps no other flow from starting. In both cases the clusters are asked, and a warning names
-    the topics that a target would not create or that take no records.
+    With the shared source they follow from the cores and tasks.max, and no cluster is asked. With
+    Spark's, they follow from the partitions; a cluster that does not answer counts as in the flow's
+    last generation, so that it keeps no other flow from starting.
 
     The arguments after -- are those of spark-submit; only the driver's memory is used: with Spark's
     source, Real-Time Mode needs some for each partition.

@@ -1,20 +1,17 @@
 """How many source partitions a flow replicates, by which its task slots are counted."""
 
-from contextlib import suppress
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
-from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import look, unwritable_topics, without_refused
+from replication.upkeep.prepare import look
 
 PATIENCE_SECONDS: Final = 3.0
 """For a cluster that does not answer at all: the start goes on without, and asks it again."""
 
 
-def partitions_now(flow: FlowConfig) -> tuple[int, tuple[str, ...]]:
-    """Returns how many partitions a start of *flow* would replicate now, and warnings.
+def partitions_now(flow: FlowConfig) -> int:
+    """Returns how many partitions a start of *flow* would replicate now.
 
     Topics that the target would not create count: it may grow while the job runs.
 
@@ -26,23 +23,7 @@ def partitions_now(flow: FlowConfig) -> tuple[int, tuple[str, ...]]:
         Cluster(flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS) as source,
         Cluster(flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS) as target,
     ):
-        plan, warnings = look(flow, source, target), list[str]()
-        with suppress(ClusterError):  # the start meets that itself, and says it
-            warnings.append(set_aside_warning(flow, plan, without_refused(plan, target)))
-            warnings += unwritable_topics(plan, target).values()
-        return len(plan.partitions), tuple(filter(None, warnings))
-
-
-def set_aside_warning(flow: FlowConfig, plan: TopicPlan, left: TopicPlan) -> str:
-    """Returns what follows if only the topics *left* of *plan* can be created; "" if all can."""
-    refused = sorted(plan.topics.keys() - left.topics.keys())
-    if not refused:
-        return ""
-    rest = "" if left.topics else ", so that nothing is replicated"
-    return (
-        f"{len(refused)} of {len(plan.topics)} topics of {flow.flow} will be set aside{rest}: "
-        f"{refused[0]}: {left.rejected[refused[0]]}"
-    )
+        return len(look(flow, source, target).partitions)
 
 
 def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:

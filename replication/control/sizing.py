@@ -11,7 +11,6 @@ from typing import Final
 from replication.config.home import OUR_JAR
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.machine import open_files_limit
-from replication.control.partitions import partitions_now, partitions_then
 from replication.errors import SetupError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Mode
@@ -37,20 +36,18 @@ class Sizing:
         partitions: Source partitions of the flows, or the tasks that share them, by
             ``replication.mode``.
         unanswered: Flows whose cluster does not answer, and what follows: they do not keep the
-            others from starting.
+            others from starting. Only flows with Spark's source are asked about.
         small_heap: What the driver's heap is too small for; empty if it suffices.
-        left_out: Which topics the targets will not create, or take no records for, a line each.
     """
 
     slots: int
     partitions: Mapping[Mode, int]
     unanswered: Mapping[Flow, str]
     small_heap: str
-    left_out: tuple[str, ...] = ()
 
     def warnings(self) -> tuple[str, ...]:
         """Returns what an operator should know before the start."""
-        return (*self.unanswered.values(), *self.left_out, *filter(None, [self.small_heap]))
+        return (*self.unanswered.values(), *filter(None, [self.small_heap]))
 
     def document(self) -> dict[str, object]:
         """Returns what a program reads."""
@@ -102,38 +99,40 @@ def size_start(
         ClusterError: A cluster rejects a request.
         SetupError: The process may not open as many files, or a flow cannot have its source.
     """
-    partitions, unanswered, left_out = Counter[Mode](), dict[Flow, str](), list[str]()
+    partitions, unanswered = Counter[Mode](), dict[Flow, str]()
     with ThreadPoolExecutor(FLOWS_AT_ONCE) as pool:
         found = pool.map(partial(_count, config, settings), flows)
-        for flow, (count, silence, warnings) in zip(flows, found, strict=True):
+        for flow, (count, silence) in zip(flows, found, strict=True):
             partitions[mode or flow.mode] += count
             if silence:
                 unanswered[flow.flow] = silence
-            left_out += warnings
     files = open_files_limit()
     if problem := few_files(partitions, len(flows), files):
         raise SetupError(problem)
     slots = local_slots(partitions, most_continuous(heap_mb, len(flows), files))
     heap = small_heap(partitions, heap_mb)
-    return Sizing(slots, partitions, unanswered, heap, tuple(left_out))
+    return Sizing(slots, partitions, unanswered, heap)
 
 
-def _count(
-    config: MirrorConfig, settings: Collection[str], flow: FlowConfig
-) -> tuple[int, str, tuple[str, ...]]:
-    """Returns the partitions of *flow* or the tasks that share them, the silence, and warnings.
+def _count(config: MirrorConfig, settings: Collection[str], flow: FlowConfig) -> tuple[int, str]:
+    """Returns the tasks that share the partitions of *flow*, or how many partitions it has.
 
-    The clusters are asked in both cases: their answers are the warnings. The silence is empty where
-    they answer; else it says what counts in their place.
+    Only for the partitions are the clusters asked. The text is empty where they answer; else it
+    says what counts in their place.
     """
     tasks = shared_tasks(flow, settings)
+    if tasks is not None:
+        return tasks, ""
+    # Imported here because each start waits for it, and only Spark's source asks a cluster.
+    from replication.control.partitions import (  # noqa: PLC0415
+        partitions_now,
+        partitions_then,
+    )
+
     try:
-        count, warnings = partitions_now(flow)
+        return partitions_now(flow), ""
     except CallError as error:
         if not error.is_temporary:
             raise
-        if tasks is None:
-            reason = f"slots of {flow.flow} as in its last generation: {error}"
-            return partitions_then(config, flow), reason, ()
-        return tasks, f"topics of {flow.flow} are not looked at before the start: {error}", ()
-    return count if tasks is None else tasks, "", warnings
+        reason = f"slots of {flow.flow} as in its last generation: {error}"
+        return partitions_then(config, flow), reason

@@ -24,7 +24,6 @@ from replication.control.doctor.lease import judge_lease
 from replication.control.doctor.ports import judge_port
 from replication.control.doctor.state_dir import judge_space
 from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
-from replication.control.partitions import set_aside_warning
 from replication.control.witness import Witness
 from replication.kafka.api import ClientFailure
 from replication.kafka.call import DESCRIBE_GROUP
@@ -35,7 +34,6 @@ from replication.model import Flow, NewTopic, TopicPartition
 from replication.state.file_lock import LockOwner
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.rights import MissingRight
-from tests.support.remote_topics import flow_config
 
 NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
 FLOW = Flow("A", "B")
@@ -261,16 +259,6 @@ def test_an_error_hands_over_the_command_that_it_names() -> None:
     (command,) = found.commands
     assert command.startswith("kafka-acls --bootstrap-server b:1 --add")
     assert command.endswith("--operation Describe --group 'a {b} (c)'")
-
-
-def test_a_start_says_that_nothing_is_replicated_where_nothing_is() -> None:
-    config, plan = flow_config("t1|t2"), plan_of("t1", "t2")
-
-    assert set_aside_warning(config, plan, plan) == ""
-    one = set_aside_warning(config, plan, refused(plan, "t1"))
-    assert one == "1 of 2 topics of A->B will be set aside: t1: too few brokers"
-    all_of_them = set_aside_warning(config, plan, refused(plan, "t1", "t2"))
-    assert all_of_them.startswith("2 of 2 topics of A->B will be set aside, so that nothing is")
 
 
 @pytest.mark.parametrize(

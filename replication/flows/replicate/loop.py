@@ -218,7 +218,7 @@ class _FlowLoop:
         self._map_writer.rejected.clear()
         try:
             self._number = running.start(due, positions, self._number)
-            self._notes.say_age(running.plan, positions)
+            self._notes.say_started(running.plan, positions)
             self._context.board.turn_to("replicating")
             ending = self._attend(running)
         finally:

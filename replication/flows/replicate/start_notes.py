@@ -1,13 +1,14 @@
-"""What is logged where topics start: what the target would not keep, and the age of records."""
+"""What is logged where topics start: what the target does not keep or take, and old records."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.model import Position, TopicPartition
 from replication.positions.old_records import describe_old_records
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.prepare import topic_losses
+from replication.upkeep.prepare import topic_losses, unwritable_topics
 
 
 class StartNotes:
@@ -16,6 +17,7 @@ class StartNotes:
     def __init__(self, context: FlowContext) -> None:
         self._context = context
         self._has_looked_at_age = False
+        self._unwritable = set[str]()
 
     def say_losses(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
@@ -23,7 +25,20 @@ class StartNotes:
         for text in self._context.board.note_losses(plan.topics, losses):
             self._context.log.warning("target_keeps_less", text=text)
 
-    def say_age(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
+    def say_started(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
+        """Logs what can be known when the query runs, so that it holds up no start."""
+        self._say_unwritable(plan)
+        self._say_age(plan, positions)
+
+    def _say_unwritable(self, plan: TopicPlan) -> None:
+        """Logs which remote topics take no records, once each: producers wait for that silently."""
+        with suppress(ClusterError):  # the query meets that itself, and says it
+            found = set(unwritable_topics(plan, self._context.target).values())
+            for text in sorted(found - self._unwritable):
+                self._context.log.warning("target_takes_nothing", text=text)
+            self._unwritable |= found
+
+    def _say_age(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
         """Logs at the first start whether the target's brokers should not be restarted now."""
         if self._has_looked_at_age:
             return

@@ -1,8 +1,10 @@
 """A command prints its answer to stdout, and nothing else there."""
 
 import json
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
+from socket import create_server
 
 import pytest
 from pyspark.sql import SparkSession
@@ -51,33 +53,43 @@ def test_slots_suffice_for_every_partition_and_the_bookkeeping(
     )
 
 
-@pytest.mark.parametrize(
-    ("reader", "tasks", "follows"),
-    [
-        ("spark", 0, "slots of A->B as in its last generation: "),
-        ("shared", 3, "topics of A->B are not looked at before the start: "),
-    ],
-)
-def test_a_silent_cluster_is_said_and_does_not_keep_a_start_from_its_slots(
-    clusters: Clusters, tmp_path: Path, topic_name: str, reader: str, tasks: int, follows: str
+def test_a_start_with_the_shared_source_asks_no_cluster_for_its_slots(
+    clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    silent = {
-        "B": {"bootstrap.servers": f"{HOST}:{free_port()}"},
-        "replication.source": reader,
-        "tasks.max": 3,
-    }
+    with ExitStack() as ends:
+        silent = [ends.enter_context(create_server((HOST, 0))) for _ in clusters]
+        addresses = {
+            alias: {"bootstrap.servers": f"{HOST}:{server.getsockname()[1]}"}
+            for alias, server in zip("AB", silent, strict=True)
+        }
+        more = {**addresses, "replication.source": "shared", "tasks.max": 3}
+        started = run("slots", write_config(tmp_path, clusters, topic_name, more), "--start")
+
+        slots = LOCAL_SLOTS_PER_PARTITION * 3 + LOCAL_SPARE_SLOTS
+        assert (started.exit_code, started.stdout) == (0, f"{slots}\n")
+        assert "A->B" not in started.stderr
+        for server in silent:
+            server.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                server.accept()  # whoever has connected would wait here
+
+
+def test_a_silent_cluster_is_said_and_does_not_keep_a_start_from_its_slots(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    silent = {"B": {"bootstrap.servers": f"{HOST}:{free_port()}"}, "replication.source": "spark"}
     config = load_config(str(write_config(tmp_path, clusters, topic_name, silent)))
 
     needed = size_start(config, config.flows, heap_mb=1000)
 
-    assert needed.slots == LOCAL_SLOTS_PER_PARTITION * tasks + LOCAL_SPARE_SLOTS
+    assert needed.slots == LOCAL_SPARE_SLOTS
     assert needed.document() == {
         "slots": needed.slots,
-        "partitions": {"auto": tasks},
+        "partitions": {"auto": 0},
         "warnings": list(needed.warnings()),
     }
     assert list(needed.unanswered) == [config.flows[0].flow]
-    assert needed.warnings()[0].startswith(follows)
+    assert needed.warnings()[0].startswith("slots of A->B as in its last generation: ")
     assert "connection refused" in needed.warnings()[0]
 
 

@@ -5,15 +5,17 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker
-from replication.demo.workload import ProducedRecord
+from replication.demo.brokers import Broker, BrokerSettings
+from replication.demo.workload import ProducedRecord, create_topic
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
 from replication.upkeep.checkpoints import read_checkpoints
 from tests.support.flows import RunningFlow, flow_config
-from tests.support.local import Clusters
+from tests.support.local import Clusters, Until
 from tests.support.said import SaidLines
+from tests.support.topic_settings import alter_topic
 from tests.support.topics import assert_equal, copied, fill, send, send_records
+from tests.support.two_brokers import create_movable_topic, keep_groups_on, two_brokers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -42,6 +44,38 @@ def test_idle_partitions_are_looked_at_again_when_the_source_answers(
 
     assert {line.flow for line in said.of("idle_check_failed")} == {"A->B"}
     assert_equal(both, topic_name)
+
+
+def test_a_remote_topic_that_takes_no_records_is_said_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    broker_settings: BrokerSettings,
+    tmp_path: Path,
+    topic_name: str,
+    until: Until,
+    said: SaidLines,
+) -> None:
+    source, remote, other = clusters[0], f"A.{topic_name}", f"{topic_name}-other"
+    for topic in (topic_name, other):
+        create_topic(source.bootstrap, topic, 1)
+    with two_brokers(tmp_path / "brokers", broker_settings) as (first, second):
+        keep_groups_on(first, 1)
+        create_movable_topic(first, remote)
+        alter_topic(first, remote, "min.insync.replicas", "2")
+        second.stop()
+        with Cluster("B", {"bootstrap.servers": first.bootstrap}) as target:
+            until(lambda: target.describe([remote])[remote].in_sync == ((1, 2),), 60)
+        config = flow_config(source, first, f"{topic_name}.*")
+        flow = RunningFlow(spark, tmp_path / "state", config, "realtime")
+        flow.until(lambda: said.of("target_takes_nothing"))
+
+        with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
+            cluster.delete_topic(other)
+        flow.until(lambda: len(said.of("generation_started")) > 1)
+        flow.stop()
+
+    (line,) = said.of("target_takes_nothing")
+    assert line.text.startswith(f"topic {remote} on B takes no records: min.insync.replicas=2")
 
 
 def test_a_record_that_is_no_checkpoint_is_passed_over(
