@@ -8,6 +8,7 @@ import java.util.Map;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.common.errors.InterruptException;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
@@ -18,8 +19,9 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * still has records. If it kept some back, the fetch would be for idle partitions only, and those
  * with a backlog would wait until the broker gives that one up. So a poll takes all that was
  * fetched, and sizes of fetches are what bounds the memory. Compressed records become larger and
- * tiny ones become objects; whoever meets more of them than planned asks for less from then on. A
- * single batch of the log that is more has to be taken all the same.
+ * tiny ones become objects; whoever meets more of them than planned asks for less, until many polls
+ * have had so little that more would fit. A single batch of the log that is more than planned has
+ * to be taken all the same.
  */
 final class ClientSettings implements Serializable {
   private static final long serialVersionUID = 1;
@@ -138,6 +140,27 @@ final class ClientSettings implements Serializable {
     long records = Math.min(Integer.MAX_VALUE, TIMES * polledRecords());
     return with(
         Map.of(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records)), singleBytes);
+  }
+
+  /** The same for fetches that are larger again, up to the {@code planned} ones. */
+  ClientSettings towards(ClientSettings planned) {
+    long fetch = TIMES * fetchBytes();
+    long partition = TIMES * partitionBytes();
+    if (fetch >= planned.fetchBytes() && partition >= planned.partitionBytes()) {
+      return planned;
+    }
+    Map<String, String> larger =
+        Map.of(
+            ConsumerConfig.FETCH_MAX_BYTES_CONFIG,
+            String.valueOf(Math.min(fetch, planned.fetchBytes())),
+            ConsumerConfig.MAX_PARTITION_FETCH_BYTES_CONFIG,
+            String.valueOf(Math.min(partition, planned.partitionBytes())));
+    return planned.with(larger, planned.singleBytes);
+  }
+
+  /** Whether a poll would still fit if fetches were larger by a step. */
+  boolean hasRoomFor(ConsumerRecords<byte[], byte[]> polled) {
+    return sizeOf(polled) < polledBytes() / TIMES && polled.count() < polledRecords() / TIMES;
   }
 
   private ClientSettings withSmallerFetches() {

@@ -35,6 +35,11 @@ final class SharedConsumer {
   /** How long a pause, or its end, goes unnoticed while no record comes. */
   private static final Duration SLICE = Duration.ofMillis(500);
 
+  /** After so many polls that left room, and twice as many each time they did not, fetches grow. */
+  private static final int CALM_POLLS = 50;
+
+  private static final int MOST_CALM_POLLS = 1 << 20;
+
   private static final long GONE_NANOS = TimeUnit.SECONDS.toNanos(5);
 
   private final Function<ClientSettings, Consumer<byte[], byte[]>> connect;
@@ -42,6 +47,7 @@ final class SharedConsumer {
   private final Map<TopicPartition, FetchedPartition> fetched = new LinkedHashMap<>();
   private final ArrayDeque<FetchedPartition> ready = new ArrayDeque<>();
   private final Set<FetchedPartition> open = new LinkedHashSet<>();
+  private final ClientSettings planned;
   private ClientSettings settings;
   private Consumer<byte[], byte[]> consumer;
   private final HeldUp heldUp;
@@ -49,6 +55,8 @@ final class SharedConsumer {
   private Set<TopicPartition> paused = Set.of();
   private Map<String, Set<TopicPartition>> followed = Map.of();
   private long leftBytes;
+  private int calmPolls; // in a row
+  private int wantedPolls = CALM_POLLS;
 
   SharedConsumer(ClientSettings settings) {
     this(settings, ClientSettings::connect, System::nanoTime);
@@ -58,6 +66,7 @@ final class SharedConsumer {
       ClientSettings settings,
       Function<ClientSettings, Consumer<byte[], byte[]>> connect,
       LongSupplier clock) {
+    planned = settings;
     this.settings = settings;
     this.connect = connect;
     this.clock = clock;
@@ -208,7 +217,7 @@ final class SharedConsumer {
     } catch (OffsetOutOfRangeException e) {
       throw new IllegalStateException(SharedSource.DATA_LOSS + e.getMessage(), e);
     } catch (PollBudget.Exceeded e) { // all of it is fetched again, in smaller parts
-      replaceClient(settings.forMoreBytes());
+      shrink(settings.forMoreBytes());
       return true;
     }
     for (TopicPartition tp : polled.partitions()) {
@@ -217,9 +226,27 @@ final class SharedConsumer {
       ready.add(partition);
     }
     if (polled.count() >= settings.polledRecords()) { // the client may have more of them
-      replaceClient(settings.forMoreRecords());
+      shrink(settings.forMoreRecords());
+    } else if (settings != planned && !polled.isEmpty()) {
+      growAgain(polled);
     }
     return !polled.isEmpty();
+  }
+
+  /** Each time it takes twice as many polls until fetches grow, or it might go on for ever. */
+  private void shrink(ClientSettings fitting) {
+    calmPolls = 0;
+    wantedPolls = Math.min(MOST_CALM_POLLS, 2 * wantedPolls);
+    replaceClient(fitting);
+  }
+
+  /** What had to be fetched in small parts was compressed more than what comes now. */
+  private void growAgain(ConsumerRecords<byte[], byte[]> polled) {
+    calmPolls = planned.hasRoomFor(polled) ? calmPolls + 1 : 0;
+    if (calmPolls >= wantedPolls) {
+      calmPolls = 0;
+      replaceClient(settings.towards(planned));
+    }
   }
 
   /** Goes on with a client that holds nothing back; what the old one holds is fetched again. */

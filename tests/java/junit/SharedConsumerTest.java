@@ -357,6 +357,29 @@ final class SharedConsumerTest {
   }
 
   @Test
+  void fetchesBecomeLargerAgainOnceRecordsAreSmallForLong() {
+    asked.clear();
+    consumer = shared(Map.of("kafka.fetch.max.bytes", "1048576"));
+    logs.add(A, 2_000_000, LongStream.range(0, 40).toArray()); // 80 MB of 64 MiB
+    logs.add(A, 100, LongStream.range(40, 200_000).toArray());
+    most = 40;
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END)));
+    for (int record = 0; record < 200_000; record++) {
+      assertEquals(record, consumer.next(10_000).offset());
+    }
+
+    List<Long> sizes = asked.stream().map(settings -> settings.partitionBytes() / 1024).toList();
+    assertEquals(List.of(1024L, 256L, 64L, 16L, 16L, 64L, 256L, 1024L), sizes);
+    assertEquals(asked.get(0).polledBytes(), asked.get(5).polledBytes(), "and so is the budget");
+    logs.add(A, 2_000_000, LongStream.range(200_000, 200_040).toArray());
+    logs.add(A, 100, LongStream.range(200_040, 260_000).toArray());
+    for (int record = 200_000; record < 260_000; record++) {
+      assertEquals(record, consumer.next(10_000).offset());
+    }
+    assertEquals(12, asked.size(), "they are smaller again, and for longer");
+  }
+
+  @Test
   void whatIsKeptBeyondABatchHasALimit() {
     List<TaskShare.Range> first = new ArrayList<>();
     List<TaskShare.Range> second = new ArrayList<>();
