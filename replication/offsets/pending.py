@@ -62,6 +62,30 @@ class LeftOut(NamedTuple):
     offset: int
 
 
+class Overdue:
+    """How long the ends of finished batches have waited for the reports of their records.
+
+    Where one batch follows the other, some batch waits at every look, and each for a moment only.
+
+    Args:
+        patience_seconds: How long an end may wait.
+    """
+
+    def __init__(self, patience_seconds: float) -> None:
+        self._patience = patience_seconds
+        self._since: dict[tuple[TopicPartition, Position], float] = {}
+
+    def look(self, ends: Mapping[TopicPartition, Position], now: float) -> list[TopicPartition]:
+        """Returns the partitions whose end has been among *ends* for too long.
+
+        Args:
+            ends: All that wait, as `PendingRuns.unconfirmed` has them.
+            now: Seconds of a clock that does not go back.
+        """
+        self._since = {end: self._since.get(end, now) for end in ends.items()}
+        return [tp for (tp, _), since in self._since.items() if now - since >= self._patience]
+
+
 class PendingRuns:
     """The positions of a generation's partitions, and the runs that are not yet in the offset map.
 
@@ -154,21 +178,21 @@ class PendingRuns:
                 with self._changing(tp) as partition:
                     partition.finish(f"batch {batch_id}, {tp}", run)
             if not self._is_reported:
-                self._accept_batches()
+                self._accept_batches(self._unconfirmed)
 
-    def unconfirmed(self) -> list[TopicPartition]:
-        """Returns the partitions where a finished batch wrote records not reported yet."""
+    def unconfirmed(self) -> dict[TopicPartition, Position]:
+        """Returns where the oldest finished batch ends of which not all records are reported."""
         with self._lock:
-            return sorted(self._unconfirmed)
+            return {tp: self._partitions[tp].ends[0] for tp in sorted(self._unconfirmed)}
 
-    def accept_batches(self) -> None:
-        """Takes the finished batches' own counts where reports are missing.
+    def accept_batches(self, partitions: Collection[TopicPartition]) -> None:
+        """Takes the finished batches' own counts of *partitions*, whose reports are missing.
 
         Raises:
             ProgressGapError: A count contradicts what was reported.
         """
         with self._lock:
-            self._accept_batches()
+            self._accept_batches(partitions)
 
     def skip(self, tp: TopicPartition, until: int) -> None:
         """Moves an idle partition to *until*: no record lies before it."""
@@ -208,8 +232,8 @@ class PendingRuns:
             {tp: left.get((batch_id, tp), offset) for tp, offset in end.items()},
         )
 
-    def _accept_batches(self) -> None:
-        for tp in sorted(self._unconfirmed):
+    def _accept_batches(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in sorted(partitions):
             with self._changing(tp) as partition:
                 partition.accept(f"{tp}")
 

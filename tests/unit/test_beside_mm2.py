@@ -104,7 +104,7 @@ def maps(records: Sequence[int], report: int, batch: int) -> tuple[OffsetMap, Of
         new = pending.take_new()
         live.add(new, IDS, pending.mirror_syncs(new))
         rows += pending.take().get(TP, [])
-    assert pending.unconfirmed() == []
+    assert not pending.unconfirmed()
     return live.maps([TP])[TP].offsets, OffsetMap(rows)
 
 

@@ -96,12 +96,12 @@ def test_a_partition_that_a_batch_leaves_out_stands_there_and_the_next_one_goes_
 def test_partitions_that_a_batch_does_not_move_are_not_taken_and_are_not_unconfirmed() -> None:
     pending = PendingRuns({TP: Position(100, 0), OTHER: Position(7, 70)}, spacing=0)
     pending.add_batch(0, {TP: 100, OTHER: 7}, {TP: 110, OTHER: 7}, {TP: 10})
-    assert pending.unconfirmed() == [TP]
+    assert pending.unconfirmed() == {TP: Position(110, 10)}
 
-    pending.accept_batches()
+    pending.accept_batches([TP])
     pending.add_batch(1, {TP: 110, OTHER: 7}, {TP: 110, OTHER: 7}, {})
 
-    assert pending.unconfirmed() == []
+    assert pending.unconfirmed() == {}
     assert pending.take_new() == pending.take() == {TP: [OffsetRun(100, 110, 0, 10)]}
     assert pending.take_new() == pending.take() == {}
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
 from replication.offsets.map import Exact, NoAnswer, OffsetMap
-from replication.offsets.pending import LeftOut, PendingRuns, Report
+from replication.offsets.pending import LeftOut, Overdue, PendingRuns, Report
 from replication.offsets.runs import OffsetRun, ProgressGapError, anchor, coarser
 
 TP = TopicPartition("orders", 0)
@@ -34,7 +34,7 @@ def test_a_batch_that_agrees_moves_the_position_over_the_gap_at_its_end() -> Non
     pending.add_batch(0, {TP: 100}, {TP: 152}, {TP: 50})
 
     assert pending.positions() == {TP: Position(152, 50)}
-    assert pending.unconfirmed() == []
+    assert not pending.unconfirmed()
 
 
 def test_a_report_that_already_holds_the_next_batch_agrees_too() -> None:
@@ -55,19 +55,49 @@ def test_a_batch_waits_for_its_reports() -> None:
     waiting = pending.unconfirmed()
     pending.add_acknowledged(TP, Report([OffsetRun(140, 150, 40, 10)]))
 
-    assert waiting == [TP]
-    assert pending.unconfirmed() == []
+    assert waiting == {TP: Position(150, 50)}
+    assert not pending.unconfirmed()
 
 
 def test_without_its_reports_the_batch_counts_and_late_reports_change_nothing() -> None:
     pending = pending_runs()
     pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
 
-    pending.accept_batches()
+    pending.accept_batches([TP])
     pending.add_acknowledged(TP, Report([OffsetRun(100, 160, 0, 60)]))
 
     assert pending.positions() == {TP: Position(160, 60)}
     assert pending.take() == {TP: [OffsetRun(100, 160, 0, 60)]}
+
+
+def test_batches_that_each_wait_for_a_moment_are_not_overdue() -> None:
+    pending, overdue = pending_runs(), Overdue(5)
+    found: list[TopicPartition] = []
+
+    for second in range(20):  # one has ended before each look, the one before it is reported
+        start = 100 + second
+        pending.add_batch(second, {TP: start}, {TP: start + 1}, {TP: 1})
+        if second:
+            report = Report([OffsetRun(start - 1, start, second - 1, 1)])
+            pending.add_acknowledged(TP, report)
+        found += overdue.look(pending.unconfirmed(), second)
+
+    assert found == []
+
+
+def test_a_batch_that_is_not_reported_is_overdue_whatever_others_do() -> None:
+    other = TopicPartition("orders", 1)
+    pending, overdue = PendingRuns({TP: START, other: START}, spacing=0), Overdue(5)
+    pending.add_batch(0, {TP: 100}, {TP: 150}, {TP: 50})
+    found = [overdue.look(pending.unconfirmed(), now) for now in (3, 7)]
+    pending.add_batch(1, {TP: 150, other: 100}, {TP: 160, other: 120}, {TP: 10, other: 20})
+
+    found.append(overdue.look(pending.unconfirmed(), 8))
+    pending.accept_batches(found[-1])
+
+    assert found == [[], [], [TP]]
+    assert pending.unconfirmed() == {other: Position(120, 20)}
+    assert pending.positions() == {TP: Position(160, 60), other: START}
 
 
 @pytest.mark.parametrize(
@@ -128,7 +158,7 @@ def test_an_idle_partition_moves_over_markers_in_the_midst_of_a_batch() -> None:
     pending.add_acknowledged(TP, Report([OffsetRun(152, 160, 50, 8)]))
     pending.add_batch(1, {TP: 150}, {TP: 160}, {TP: 8})
 
-    assert pending.unconfirmed() == []
+    assert not pending.unconfirmed()
     assert pending.positions() == {TP: Position(160, 58)}
 
 
@@ -224,7 +254,7 @@ def test_in_any_order_of_reports_and_batches_the_map_is_safe_and_complete(
         pending.add_acknowledged(TP, Report(report))
     runs += pending.take().get(TP, [])
 
-    assert pending.unconfirmed() == []
+    assert not pending.unconfirmed()
     assert pending.positions() == {TP: Position(ends[-1], len(records))}
     answers = OffsetMap(runs)
     for committed in range(100, ends[-1] + 1):
@@ -263,7 +293,7 @@ def test_wherever_batches_leave_a_partition_out_the_map_has_what_was_copied(
         pending.add_acknowledged(TP, Report([OffsetRun(one, one + 1, one - 100, 1)]))
     runs += pending.take().get(TP, [])
 
-    assert pending.unconfirmed() == []
+    assert not pending.unconfirmed()
     assert pending.positions() == {TP: Position(at, at - 100)}
     assert sum(run.count for run in runs) == at - 100
     assert all(run.is_dense for run in runs)

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from replication.flows.context import FlowContext
-from replication.offsets.pending import Copied, LeftOut, PendingRuns, RecordRejection
+from replication.offsets.pending import Copied, LeftOut, Overdue, PendingRuns, RecordRejection
 from replication.offsets.runs import OffsetRun
 from replication.spark.acknowledged import (
     Acknowledged,
@@ -50,7 +50,7 @@ class Reports:
         self._upstream = {plan.copy_of(tp): tp for tp in plan.partitions}
         is_counted = is_reported(context.spark)
         self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
-        self._unconfirmed_since: float | None = None
+        self._overdue = Overdue(CONFIRM_SECONDS)
         self.rejected: dict[TopicPartition, RecordRejection] = {}
 
     @property
@@ -106,14 +106,9 @@ class Reports:
 
     def accept_unconfirmed(self, pending: PendingRuns) -> None:
         """Takes a finished batch's own counts where its reports are overdue, and records that."""
-        partitions, now = pending.unconfirmed(), time.monotonic()
-        if not partitions:
-            self._unconfirmed_since = None
-        elif self._unconfirmed_since is None:
-            self._unconfirmed_since = now
-        elif now - self._unconfirmed_since >= CONFIRM_SECONDS:
-            self._unconfirmed_since = None
-            pending.accept_batches()
+        partitions = self._overdue.look(pending.unconfirmed(), time.monotonic())
+        if partitions:
+            pending.accept_batches(partitions)
             names = ", ".join(map(str, partitions))
             self._context.tables.record_event(
                 self._flow,
