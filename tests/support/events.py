@@ -17,3 +17,11 @@ def kinds_of_topics(tables: Tables) -> list[tuple[str, str | None]]:
     except StateError:  # the flow creates the table at this moment
         return []
     return [(row.kind, row.topic) for row in rows if row.kind != "restarted"]
+
+
+def restarts(tables: Tables) -> list[str]:
+    """Why queries were started anew, oldest first."""
+    try:
+        return [row.text for row in stored(tables, "events", "kind = 'restarted'")]
+    except StateError:  # as above
+        return []
