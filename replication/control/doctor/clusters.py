@@ -47,16 +47,17 @@ def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
     try:
         with Cluster(alias, admin, patience_s=PATIENCE_SECONDS) as cluster:
             uid, brokers = cluster.cluster_id(), sorted(cluster.brokers())
-            distance = look_at_distance(asked, cluster)
+            advertised = _ask(admin, brokers)
+            are_reached = not any(advertised.values())
+            distance = look_at_distance(asked, cluster) if are_reached else None
     except ReplicationError as error:
         yield failed(f"login to {alias}", error)
         return
     found = f"{len(brokers)} broker(s), cluster id {uid}"
     yield Judgement(what=f"login to {alias}", found=found)
-    yield distance
-    advertised = _ask(admin, brokers)
     yield from judge_brokers(f"brokers of {alias}", alias, advertised)
-    if not any(advertised.values()):
+    if distance is not None:
+        yield distance
         yield look_at_clock(alias, admin)
         yield from look_at_quotas(asked)
 
