@@ -56,6 +56,15 @@ def kafka(name: str, text: str) -> str:
             id="not authorized by the cluster",
         ),
         pytest.param(
+            kafka("KafkaException", "Cannot execute transactional method: in an error state")
+            + "\nCaused by: "
+            + kafka("ClusterAuthorizationException", "Cluster authorization failed."),
+            "a cluster denied access "
+            "(ClusterAuthorizationException: Cluster authorization failed.)",
+            True,
+            id="not authorized by the cluster, as the client repeats it",
+        ),
+        pytest.param(
             kafka("SaslAuthenticationException", "Authentication failed"),
             "a cluster rejected the credentials "
             "(SaslAuthenticationException: Authentication failed)",

@@ -191,8 +191,7 @@ def explain(
         rejected: A record that the target rejected, by upstream partition.
     """
     text = str(error).strip() or type(error).__name__
-    kafka = _KAFKA_ERROR.search(text)
-    detail = f"{kafka[1]}: {kafka[2]}" if kafka else first_line(text)
+    detail = _kafkas_words(text) or first_line(text)
     unreadable = _unreadable(text)
     if trouble := machine_trouble(text):
         return QueryError(
@@ -221,6 +220,12 @@ def explain(
             )
     text = f"flow {flow}: the query failed: {detail}"
     return UnexplainedError(text, is_final=False)
+
+
+def _kafkas_words(text: str) -> str:
+    """Returns Kafka's class and text; its plain exception only says what a client makes of them."""
+    found = _KAFKA_ERROR.findall(text)
+    return ": ".join(min(found, key=lambda one: one[0] == "KafkaException", default=()))
 
 
 def _unreadable(text: str) -> dict[TopicPartition, str]:

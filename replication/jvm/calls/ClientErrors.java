@@ -71,7 +71,17 @@ public final class ClientErrors {
     return root.getClass().getSimpleName() + ": " + root.getMessage();
   }
 
+  /**
+   * What a broker answered, where that is among the causes: a client wraps it in exceptions of its
+   * own, and once it cannot go on, it says so of every further call. Otherwise the client's error
+   * without its future's.
+   */
   private static Throwable unwrapped(Throwable failure) {
+    for (Throwable error = failure; error != null; error = error.getCause()) {
+      if (error instanceof ApiException) {
+        return error;
+      }
+    }
     Throwable error = failure;
     while ((error instanceof ExecutionException || error instanceof CompletionException)
         && error.getCause() != null) {

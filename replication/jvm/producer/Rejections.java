@@ -1,7 +1,6 @@
 package replication.producer;
 
 import org.apache.kafka.common.InvalidRecordException;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.errors.InvalidTimestampException;
 import org.apache.kafka.common.errors.RecordTooLargeException;
 
@@ -9,8 +8,11 @@ import org.apache.kafka.common.errors.RecordTooLargeException;
 final class Rejections {
   private static final int MOST_CHARACTERS = 500;
 
-  /** What the other records of a batch get where one was rejected, in Kafka's Sender. */
-  private static final Class<?> OF_BATCH = KafkaException.class;
+  /**
+   * What the other records of a batch get where one was rejected, in Kafka's Sender. Its class
+   * says nothing: a producer that is closed or cannot go on has the same one for each record.
+   */
+  private static final String OF_BATCH = "part of a batch which had one more more invalid records";
 
   private Rejections() {}
 
@@ -19,18 +21,17 @@ final class Rejections {
    * neither is one. One line without tabs.
    */
   static String more(String known, Exception reason) {
-    if (known != null && !known.startsWith(OF_BATCH.getSimpleName())) {
+    if (known != null && !known.contains(OF_BATCH)) {
       return known;
     }
     boolean isOwn =
         reason instanceof InvalidRecordException
             || reason instanceof InvalidTimestampException
             || reason instanceof RecordTooLargeException;
-    boolean isOfBatch = reason != null && reason.getClass() == OF_BATCH;
-    if (!isOwn && (!isOfBatch || known != null)) {
+    String text = reason == null ? "" : String.valueOf(reason.getMessage()).replaceAll("\\s+", " ");
+    if (!isOwn && (known != null || !text.contains(OF_BATCH))) {
       return known;
     }
-    String text = String.valueOf(reason.getMessage()).replaceAll("\\s+", " ");
     return reason.getClass().getSimpleName()
         + ": "
         + text.substring(0, Math.min(text.length(), MOST_CHARACTERS));
