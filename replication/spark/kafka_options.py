@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
 from replication.config.clients.defaults import with_defaults
@@ -19,8 +20,20 @@ MOST_BUFFER_BYTES: Final = 67_108_864
 not fit into it, and a topic's limit counts compressed bytes."""
 
 BATCH_BYTES: Final = (16_384, 262_144)
-"""``batch.size``, the least and the most. Larger requests cost less CPU per record, but each
-partition that has something to send takes a whole batch of the buffer."""
+"""``batch.size``, the least and the most. Larger requests cost less CPU per record, above all the
+target's: a request has one batch of a partition. But each partition that has something to send
+takes a whole batch of the buffer."""
+
+FILLED_AT_ONCE: Final = 16
+"""Partitions whose batches become full at the same time, at most: a fetch has a long run of one
+partition after that of another, however many there are."""
+
+ROOM_WAIT_S: Final = 0.02
+"""How long records may wait for room in the buffer where each partition has one: several of them
+share the room of a batch then, one after the other."""
+
+ACKNOWLEDGED_S: Final = 0.002
+"""How long a batch holds its room near the target, until all replicas have it."""
 
 FETCH_BYTES: Final = (65_536, 1_048_576)
 """``max.partition.fetch.bytes``, the least and the most."""
@@ -157,17 +170,14 @@ def sink_options(
         limits: The bytes of a batch that the topics take. The interceptor keeps to each topic's;
             without it no batch is larger than the smallest, because Kafka's client would split it
             endlessly (KAFKA-8350). Room for the largest is in ``buffer.memory``.
-        tasks: How many run at once, or the partitions that they share: for each a batch is filled
-            while others are on their way.
+        tasks: How many run at once, or the partitions that they share.
         distance: Batches are larger, and there is room for more of them, if the target is far away.
     """
-    least, most = BATCH_BYTES
-    filled = max(BUFFER_BYTES // 4, distance.unanswered_bytes)
-    batch_bytes = _share(filled, tasks, (least, max(most, distance.batch_bytes(limits))))
-    ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}
+    own = _batches(tasks, distance, limits)
+    ours = {"client.id": client_id(flow), "batch.size": str(own.batch_bytes)}
     properties = with_defaults("producer", {**ours, **producer})
     sizes = [int(properties["batch.size"]), *limits]
-    room = max(BUFFER_BYTES, 2 * max(sizes), 2 * tasks * batch_bytes, 2 * filled)
+    room = max(own.buffer_bytes, 2 * max(sizes))
     properties.setdefault("buffer.memory", str(min(MOST_BUFFER_BYTES, room)))
     if not intercepted:
         properties["batch.size"] = str(min(sizes))
@@ -175,6 +185,29 @@ def sink_options(
     if intercepted:
         options["kafka.interceptor.classes"] = f"{INTERCEPTOR},{OWNER_ONLY}"
     return options
+
+
+@dataclass(frozen=True, slots=True)
+class _Batches:
+    batch_bytes: int
+    buffer_bytes: int
+
+
+def _batches(partitions: int, distance: RoundTrips, limits: Collection[int]) -> _Batches:
+    """Returns the sizes for *partitions*: full batches are large, and single records find room.
+
+    Args:
+        partitions: How many may have records at the same time.
+        distance: How long a batch is on its way.
+        limits: The bytes of a batch that the topics take.
+    """
+    partitions, (least, most) = max(1, partitions), BATCH_BYTES
+    turns = max(1.0, ROOM_WAIT_S / max(ACKNOWLEDGED_S, distance.target))
+    filled = max(BUFFER_BYTES // 4, distance.unanswered_bytes)
+    full = filled // min(partitions, FILLED_AT_ONCE)
+    single = int(MOST_BUFFER_BYTES * turns) // partitions
+    batch = max(least, min(full, single, max(most, distance.batch_bytes(limits))))
+    return _Batches(batch, max(BUFFER_BYTES, 2 * filled, int(partitions * batch / turns)))
 
 
 def client_properties(options: Mapping[str, str]) -> dict[str, str]:

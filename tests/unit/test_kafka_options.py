@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import Flow, TopicPartition
+from replication.spark.distance import RoundTrips
 from replication.spark.kafka_options import (
     limits_text,
     offsets_json,
@@ -82,12 +83,24 @@ def test_many_tasks_fetch_and_send_less_each() -> None:
         keys = ("max.partition.fetch.bytes", "max.poll.records", "batch.size", "buffer.memory")
         return tuple({**source, **sink}[f"kafka.{key}"] for key in keys)
 
-    assert sizes(1) == sizes(16) == ("1048576", "2000", "262144", "16777216")
-    assert sizes(32) == ("1048576", "2000", "131072", "16777216")
-    assert sizes(64) == ("524288", "2000", "65536", "16777216")
-    assert sizes(512) == ("65536", "250", "16384", "16777216")
-    assert sizes(2000) == ("65536", "100", "16384", "65536000")
-    assert sizes(10_000) == ("65536", "100", "16384", "67108864")
+    assert sizes(1) == sizes(32) == ("1048576", "2000", "262144", "16777216")
+    assert sizes(64) == ("524288", "2000", "262144", "16777216")
+    assert sizes(512) == ("65536", "250", "262144", "16777216")
+    assert sizes(2000) == ("65536", "100", "262144", "52428800")
+    assert sizes(10_000) == ("65536", "100", "67108", "67108000")
+
+
+@given(st.floats(0, 5), st.integers(1, 20_000))
+def test_single_records_of_all_partitions_find_room_soon(seconds: float, partitions: int) -> None:
+    options = sink_options(
+        {}, Flow("A", "B"), intercepted=True, tasks=partitions, distance=RoundTrips(0, seconds)
+    )
+    batch, buffer = (int(options[f"kafka.{key}"]) for key in ("batch.size", "buffer.memory"))
+
+    assert batch >= 16_384
+    assert 16 * MIB <= buffer <= 64 * MIB
+    turns = -(-partitions // (buffer // batch))  # of which each waits for the acknowledgements
+    assert batch == 16_384 or turns == 1 or turns * max(seconds, 0.002) <= 0.022
 
 
 def test_the_users_sizes_hold_for_many_tasks() -> None:

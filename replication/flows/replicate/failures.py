@@ -224,8 +224,9 @@ def explain(
 
 def _kafkas_words(text: str) -> str:
     """Returns Kafka's class and text; its plain exception only says what a client makes of them."""
-    found = _KAFKA_ERROR.findall(text)
-    return ": ".join(min(found, key=lambda one: one[0] == "KafkaException", default=()))
+    found: list[tuple[str, str]] = _KAFKA_ERROR.findall(text)
+    found.sort(key=lambda one: one[0] == "KafkaException")
+    return ": ".join(found[0]) if found else ""
 
 
 def _unreadable(text: str) -> dict[TopicPartition, str]:

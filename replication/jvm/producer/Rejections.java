@@ -9,8 +9,8 @@ final class Rejections {
   private static final int MOST_CHARACTERS = 500;
 
   /**
-   * What the other records of a batch get where one was rejected, in Kafka's Sender. Its class
-   * says nothing: a producer that is closed or cannot go on has the same one for each record.
+   * What the other records of a batch get where one was rejected, in Kafka's Sender. Its class says
+   * nothing: a producer that is closed or cannot go on has the same one for each record.
    */
   private static final String OF_BATCH = "part of a batch which had one more more invalid records";
 
