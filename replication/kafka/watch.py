@@ -9,15 +9,17 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
+from py4j.protocol import Py4JError
+
 from replication.config.clients.defaults import QUICK_RETURN
 from replication.errors import ReplicationError
-from replication.kafka.api import LATEST, Admin, ClientError, ClientFailure, LogOffset
+from replication.kafka.api import Admin, ClientError, ClientFailure
 from replication.kafka.call import Call
 from replication.kafka.clients import open_admin
 from replication.kafka.diagnosis import call_error
@@ -40,9 +42,6 @@ LATE_SECONDS: Final = 0.5
 SILENT_SECONDS: Final = 7.0
 """Without an answer, a cluster is said to be silent: longer than an election, or a long pause of a
 broker's JVM, and short enough for an event within 15 s."""
-
-QUESTIONS_AT_ONCE: Final = 32
-"""To this many brokers: one that is silent must not make the others late."""
 
 Key = tuple[str, frozenset[tuple[str, str]]]
 Leads = Mapping[int, TopicPartition]
@@ -127,7 +126,6 @@ class ClusterWatch:
         self.alias = alias
         self._properties = properties
         self._opened = list[Admin]()
-        self._threads = ThreadPoolExecutor(QUESTIONS_AT_ONCE, "kafka-watch")
         self._whole = Answers()
         self._brokers = dict[int, Answers]()
         self._leads: dict[str, Leads] = {}  # by user
@@ -168,7 +166,6 @@ class ClusterWatch:
     def _watch(self) -> None:
         while not self._over.wait(LOOK_SECONDS):
             self._ask(SILENT_SECONDS)
-        self._threads.shutdown(wait=False)
         for admin in self._opened:
             admin.close()
 
@@ -217,14 +214,18 @@ class ClusterWatch:
         return False
 
     def _ask_brokers(self, leads: Leads) -> tuple[set[int], dict[int, "Future[Silence | None]"]]:
-        """Returns the brokers that have answered at once, and the questions to the late ones.
+        """Returns the brokers that have said where a log ends, and the questions to the late ones.
 
         These go to each broker's own address: the client may have failed, or wait, for want of
         another broker, which it asks first who leads the partition.
         """
-        sent = {number: self._ask_leader(tp) for number, tp in leads.items()}
-        wait(sent.values(), LATE_SECONDS)
-        answered = {number for number, answer in sent.items() if _is_answer(answer)}
+        ends: Mapping[TopicPartition, int | ClientFailure] = {}
+        if leads:
+            admin = self._admin
+            with suppress(ClientError, Py4JError):  # or the JVM has ended, and all flows with it
+                ends = admin.ends(leads.values(), "read_uncommitted", LATE_SECONDS)
+        # an error may be another broker's, or the client's
+        answered = {number for number, tp in leads.items() if isinstance(ends.get(tp), int)}
         late = self._addresses.keys() & (leads.keys() - answered)
         return answered, {number: self._reach.ask(self._addresses[number]) for number in late}
 
@@ -236,15 +237,6 @@ class ClusterWatch:
         call = Call("asking whether it answers")
         return str(call_error(self.alias, self._properties, call, silence))
 
-    def _ask_leader(self, tp: TopicPartition) -> "Future[LogOffset | ClientFailure]":
-        """Asks the leader of *tp* where it ends."""
-        admin = self._admin
-
-        def ask() -> LogOffset | ClientFailure:
-            return admin.offsets({tp: LATEST}, "read_uncommitted", ANSWER_SECONDS)[tp]
-
-        return self._threads.submit(ask)
-
     @property
     def _admin(self) -> Admin:
         if not self._opened:
@@ -253,13 +245,6 @@ class ClusterWatch:
             # where one broker is paused, librdkafka may ask that one for minutes
             self._opened.append(open_admin(properties, name, ANSWER_SECONDS, prefers_java=True))
         return self._opened[0]
-
-
-def _is_answer(answer: "Future[LogOffset | ClientFailure]") -> bool:
-    """Returns whether a leader has answered; an error may be another broker's, or the client's."""
-    if not answer.done() or answer.exception() is not None:
-        return False
-    return isinstance(answer.result(), LogOffset)
 
 
 def _outcome(answer: "Future[Silence | None]") -> str:
