@@ -4,6 +4,7 @@ Each library has its own words for it, and some call it a cluster that does not 
 how many files a process has open; elsewhere nothing is watched.
 """
 
+import os
 import re
 import threading
 import time
@@ -43,7 +44,8 @@ def open_files(process: int) -> tuple[int, int]:
     folder = Path("/proc", str(process))
     try:
         found = _LIMIT.search((folder / "limits").read_text())
-        return sum(1 for _ in (folder / "fd").iterdir()), int(found[1]) if found else 0
+        with os.scandir(folder / "fd") as opened:  # there are thousands
+            return sum(1 for _ in opened), int(found[1]) if found else 0
     except OSError:
         return 0, 0
 

@@ -10,6 +10,7 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +19,7 @@ from py4j.protocol import Py4JError
 
 from replication.java import java_class
 from replication.log import Log
+from replication.spark.jvm_figures import JVM_FIGURES
 from replication.state.stop_requests import STOP_FILE
 
 log = Log(__name__)
@@ -31,32 +33,31 @@ def stop_with_parent(jvm: Any) -> None:  # noqa: ANN401 - py4j's own view of a J
     script, file = os.environ.get(SCRIPT_PID), os.environ.get(STOP_FILE)
     if not script or not file:
         return
-    process = java_class(jvm, "java.lang.ProcessHandle").current()
-    if _parent_of(process) == script or _is_gone(int(script)):
+    ask = java_class(jvm, JVM_FIGURES).parent
+    if _parent(ask) == script or _is_gone(int(script)):
         watch = threading.Thread(
-            target=_watch, args=(process, script, Path(file)), name="parent", daemon=True
+            target=_watch, args=(ask, script, Path(file)), name="parent", daemon=True
         )
         watch.start()
 
 
-def _parent_of(process: Any) -> str | None:  # noqa: ANN401 - a Java object
-    """Returns the id of the parent of *process*; None if nobody can tell.
+def _parent(ask: Callable[[], Any]) -> str | None:
+    """Returns the id of the process that *ask* calls the JVM's parent; None if nobody can tell.
 
     That is so in another namespace, where the JVM cannot open one more file, and where it does not
     answer.
     """
     with suppress(Py4JError):
-        parent = process.parent()
-        if parent.isPresent():
-            return str(parent.get().pid())
+        if parent := int(ask()):
+            return str(parent)
     return None
 
 
-def _watch(process: Any, script: str, file: Path) -> None:  # noqa: ANN401 - a Java object
+def _watch(ask: Callable[[], Any], script: str, file: Path) -> None:
     launcher = os.getppid()
     while os.getppid() == launcher:  # without its JVM this process ends
         time.sleep(POLL_SECONDS)
-        if is_lost(_parent_of(process), script):
+        if is_lost(_parent(ask), script):
             log.warning(
                 "script_lost", pid=script, text="spark-submit.sh was killed; stopping the job"
             )

@@ -50,6 +50,7 @@ from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
 from replication.flows.replicate.loop import replicate
 from replication.flows.tally import Tally
+from replication.java import java_class
 from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import is_submitted
@@ -161,7 +162,8 @@ def _start(launch: Launch) -> JobOutcome:
     """Runs *launch*; from here on each of its flows has an end, which is recorded."""
     config, job = launch.config, launch.job
     ends, failure = Ends(launch), None
-    shown = Shown(launch, _ask_jvm)
+    # a name of Java's is asked for once: each one costs a search, and this is asked every second
+    shown = Shown(launch, java_class(driver_jvm(), "java.lang.System").nanoTime)
     try:
         problems = rejected_properties(driver_jvm(), clients_of(config))
         if problems := [*problems, *class_problems(custom_classes(config))]:
@@ -190,10 +192,6 @@ def _start(launch: Launch) -> JobOutcome:
     finally:
         # bad input begins no state directory
         ends.close(failure, may_begin=not isinstance(failure, (ConfigError, SetupError)))
-
-
-def _ask_jvm() -> object:
-    return driver_jvm().java.lang.System.nanoTime()
 
 
 def _run_in_spark(

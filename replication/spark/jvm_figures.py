@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
-from py4j.java_gateway import JVMView
-
-from replication.java import known_class
+JVM_FIGURES: Final = "replication.plugin.JvmFigures"
+"""The class that tells it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,10 +23,7 @@ class JvmUse:
     cpu_seconds: float
 
 
-def jvm_use(jvm: JVMView) -> JvmUse | None:
-    """Returns what *jvm* uses; None if our jar is not there."""
-    found = known_class(jvm, "replication.plugin.JvmFigures")
-    if found is None:
-        return None
-    used, most, collected_ms, cpu_ns = map(int, str(found.figures()).split("\t"))
+def read_use(figures: object) -> JvmUse:
+    """Returns what the text of ``JvmFigures.figures`` says."""
+    used, most, collected_ms, cpu_ns = map(int, str(figures).split("\t"))
     return JvmUse({"used": used, "max": most}, collected_ms / 1e3, cpu_ns / 1e9)

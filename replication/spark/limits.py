@@ -51,7 +51,12 @@ def _line(limit: Limit, topics: Mapping[str, str]) -> str:
 
 def limit_uses(jvm: Any, flow: Flow) -> list[LimitUse]:  # noqa: ANN401 - as above
     """Returns how the limits of *flow* are used, in the order in which they were set."""
-    lines = str(java_class(jvm, DRIVER_REPORTS).limits(str(flow))).splitlines()
+    return read_uses(java_class(jvm, DRIVER_REPORTS).limits(str(flow)))
+
+
+def read_uses(limits: object) -> list[LimitUse]:
+    """Returns what the text of ``DriverReports.limits`` says."""
+    lines = str(limits).splitlines()
     return [
         LimitUse(float(size), float(count), int(waiting) > 0)
         for size, count, waiting in (line.split("\t") for line in lines)

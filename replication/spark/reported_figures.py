@@ -1,17 +1,17 @@
 """What the driver's JVM has added up of the executors' reports, for one flow."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 from py4j.java_gateway import JVMView
 
 from replication.figures.histogram import BOUNDS, Histogram
-from replication.java import known_class
+from replication.java import java_class, known_class
 from replication.model import Flow
 from replication.spark.acknowledged import DRIVER_REPORTS
-from replication.spark.jvm_figures import JvmUse, jvm_use
-from replication.spark.limits import LimitUse, limit_uses
+from replication.spark.jvm_figures import JVM_FIGURES, JvmUse, read_use
+from replication.spark.limits import LimitUse, read_uses
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,28 +52,47 @@ class ReportedFigures:
     """
 
     def __init__(self, jvm: JVMView) -> None:
-        self._jvm = jvm
-        self._driver = known_class(jvm, DRIVER_REPORTS)
+        driver = known_class(jvm, DRIVER_REPORTS)
+        self._java = None if driver is None else _Java.of(driver, jvm)
 
     @property
     def is_loaded(self) -> bool:
         """Whether executors report."""
-        return self._driver is not None and bool(self._driver.isLoaded())
+        return self._java is not None and bool(self._java.is_loaded())
 
     def now(self) -> int:
         """Returns a time to give to `have_reported`."""
-        return 0 if self._driver is None else int(self._driver.now())
+        return 0 if self._java is None else int(self._java.now())
 
     def have_reported(self, since: int) -> bool:
         """Returns whether each executor that lives has reported what it did up to *since*."""
-        return self._driver is None or bool(self._driver.haveReported(since))
+        return self._java is None or bool(self._java.have_reported(since))
 
     def of(self, flow: Flow) -> Reported | None:
         """Returns what is known of *flow*; None if executors do not report."""
-        if not self.is_loaded or self._driver is None:
+        if self._java is None or not self.is_loaded:
             return None
-        found = parse(str(self._driver.figures(str(flow))))
-        return replace(found, use=jvm_use(self._jvm), limits=tuple(limit_uses(self._jvm, flow)))
+        found = parse(str(self._java.figures(str(flow))))
+        use, limits = read_use(self._java.use()), read_uses(self._java.limits(str(flow)))
+        return replace(found, use=use, limits=tuple(limits))
+
+
+class _Java(NamedTuple):
+    """The methods that a look calls: py4j asks Java for a static one whenever it is named."""
+
+    is_loaded: Callable[[], Any]
+    now: Callable[[], Any]
+    have_reported: Callable[[int], Any]
+    figures: Callable[[str], Any]
+    limits: Callable[[str], Any]
+    use: Callable[[], Any]
+
+    @classmethod
+    def of(cls, driver: Any, jvm: JVMView) -> "_Java":  # noqa: ANN401 - py4j's own
+        return cls(
+            driver.isLoaded, driver.now, driver.haveReported, driver.figures, driver.limits,
+            java_class(jvm, JVM_FIGURES).figures,
+        )  # fmt: skip
 
 
 def parse(text: str) -> Reported:

@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -337,9 +337,15 @@ def task_slots(spark: SparkSession) -> int:
     ``spark.task.cpus``. ``spark.default.parallelism`` is a wish, and 0 is an answer: executors may
     not have come yet.
     """
-    context: Any = spark.sparkContext._jsc.sc()  # noqa: SLF001 - it has no public name
-    profile = context.resourceProfileManager().defaultResourceProfile()
-    return int(context.maxNumConcurrentTasks(profile))
+    return int(_slot_counter(spark.sparkContext)())
+
+
+@lru_cache(maxsize=1)
+def _slot_counter(context: SparkContext) -> Callable[[], Any]:
+    """Returns what counts the slots of *context* by one call; a running flow asks all the time."""
+    java: Any = context._jsc.sc()  # noqa: SLF001 - it has no public name
+    profile = java.resourceProfileManager().defaultResourceProfile()
+    return partial(java.maxNumConcurrentTasks, profile)
 
 
 def sharing_of(

@@ -1,21 +1,27 @@
 """The driver's JVM tells its heap, its CPU time and what garbage collection took of it."""
 
+import os
+
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.spark.jvm_figures import jvm_use
+from replication.java import java_class
+from replication.spark.jvm_figures import JVM_FIGURES, read_use
 from replication.spark.session import jvm_of
 
 pytestmark = pytest.mark.spark
 
 
 def test_the_use_of_the_jvm_grows(spark: SparkSession) -> None:
-    before = jvm_use(jvm_of(spark))
+    figures = java_class(jvm_of(spark), JVM_FIGURES).figures
+    before = read_use(figures())
     spark.range(1_000_000).selectExpr("sum(id * id % 7)").collect()
-    after = jvm_use(jvm_of(spark))
+    after = read_use(figures())
 
-    assert before is not None
-    assert after is not None
     assert after.cpu_seconds > before.cpu_seconds > 0
     assert after.gc_seconds >= before.gc_seconds >= 0
     assert 0 < after.heap["used"] <= after.heap["max"]
+
+
+def test_the_jvm_knows_whose_child_it_is(spark: SparkSession) -> None:
+    assert java_class(jvm_of(spark), JVM_FIGURES).parent() == os.getpid()

@@ -36,7 +36,9 @@ MANY_PARTITIONS: Final = 2500
 REPORT_SECONDS: Final = 3.0
 """How long executors and loops have to tell what they know, after the ends are known."""
 
-POLL_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.5
+"""Between two looks whether they have: as often as executors report."""
+
 END_SECONDS: Final = 1.0
 """How long the end of the process waits for a look that is under way."""
 

@@ -5,9 +5,17 @@ import java.lang.management.GarbageCollectorMXBean;
 import java.lang.management.ManagementFactory;
 import java.lang.management.MemoryUsage;
 
-/** What this JVM uses of its machine; Python may not call Java's beans, which are not exported. */
+/**
+ * What this JVM uses of its machine, and whose child it is; Python may not call Java's beans, which
+ * are not exported.
+ */
 public final class JvmFigures {
   private JvmFigures() {}
+
+  /** The id of the parent process; 0 where nobody can tell, as in another namespace. */
+  public static long parent() {
+    return ProcessHandle.current().parent().map(ProcessHandle::pid).orElse(0L);
+  }
 
   /** Bytes of the heap that are used and that may be, collection in ms and CPU time in ns. */
   public static String figures() {
