@@ -1,5 +1,6 @@
 package replication.plugin;
 
+import java.util.HashSet;
 import org.apache.kafka.common.TopicPartition;
 import replication.producer.PartitionCopy;
 
@@ -69,7 +70,7 @@ final class DriverReportsCheck {
         DriverReports.take(GENERATION).equals("rejected\torders\t0\ttoo large\nruns\t" + RUNS),
         "what was reported, oldest first");
     check(DriverReports.take(GENERATION).isEmpty(), "once");
-    PartitionCopy copy = new PartitionCopy(new TopicPartition("orders", 0));
+    PartitionCopy copy = new PartitionCopy(new TopicPartition("orders", 0), new HashSet<>());
     copy.begin(1, tag, "0");
     copy.sent(5, 100, 900);
     check(copy.unacknowledged("A->B") == 1, "of its flow");

@@ -5,6 +5,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Deque;
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
@@ -17,7 +18,7 @@ final class PartitionCopyCheck {
   private static final int SIZE = 100;
 
   private final Random random;
-  private final PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0));
+  private final PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0), new HashSet<>());
   private final Deque<Long> inFlight = new ArrayDeque<>();
   private final List<long[]> pairs = new ArrayList<>();
   private final StringBuilder reports = new StringBuilder();
@@ -64,7 +65,7 @@ final class PartitionCopyCheck {
    * Another producer's record lies after each: no two runs can be joined, however many there are.
    */
   private static void checkOthersBetween() throws InterruptedException {
-    PartitionCopy shared = new PartitionCopy(new TopicPartition("t", 0));
+    PartitionCopy shared = new PartitionCopy(new TopicPartition("t", 0), new HashSet<>());
     shared.begin(1, GENERATION, "100");
     for (long offset = 0; offset < 50_000; offset++) {
       shared.sent(offset, SIZE, -1);
@@ -99,7 +100,7 @@ final class PartitionCopyCheck {
 
   /** Dropped is what is idle, reported, without a task, and of an older generation. */
   private static void checkOver() throws InterruptedException {
-    PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0));
+    PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0), new HashSet<>());
     Map<String, Long> newest = new HashMap<>(Map.of("A->B", 4L));
     check(copy.begin(1, GENERATION, "0"), "an idle partition takes a task");
     copy.sent(7, SIZE, -1);

@@ -208,7 +208,7 @@ public final class ExecutorReports implements ExecutorPlugin {
     Map<String, Long> tasks = tasks();
     Map<String, Long> records = new TreeMap<>();
     tasks.keySet().forEach(flow -> records.put(flow, 0L));
-    PreserveTimestamps.forEachCopy((tp, copy) -> copy.countInto(records));
+    PreserveTimestamps.forEachBusy(copy -> copy.countInto(records));
     records.forEach(
         (flow, count) ->
             lines
@@ -221,11 +221,12 @@ public final class ExecutorReports implements ExecutorPlugin {
                 .append('\n'));
     quotaWaits.appendTo(lines);
     if (isAwaited) {
-      PreserveTimestamps.forEachCopy((tp, copy) -> copy.reportHeld(lines, tasks.keySet()));
+      PreserveTimestamps.forEachBusy(copy -> copy.reportHeld(lines, tasks.keySet()));
     }
     Throttle.reportAll(lines);
     SchemaIds.report(lines);
-    PreserveTimestamps.forEachCopy((tp, copy) -> copy.report(lines));
+    PreserveTimestamps.forEachBusy(copy -> copy.report(lines));
+    PreserveTimestamps.forEachBusy(PartitionCopy::leaveIfDone);
     if (number % REPORTS_BETWEEN_CLEANUPS == 0) {
       PreserveTimestamps.dropIdle(ExecutorReports::isRunning, IDLE_NANOS);
       if (hasRunTasks) {

@@ -24,6 +24,8 @@ public final class PartitionCopy {
   private static final int WIDTH = 4; // numbers of a run: srcFrom, srcUntil, tgtFrom, count
 
   private final TopicPartition partition;
+  private final Set<PartitionCopy> busy;
+  private boolean isBusy; // and among those
   private String generation = "";
   private String flow = "";
   private long spacing;
@@ -50,8 +52,34 @@ public final class PartitionCopy {
   private long newest = -1; // of their timestamps
   private final Timings timings = new Timings();
 
-  public PartitionCopy(TopicPartition partition) {
+  /**
+   * What is written to {@code partition}.
+   *
+   * @param busy those that reports look at: it adds itself with its first record, and {@link
+   *     #leaveIfDone} removes it
+   */
+  public PartitionCopy(TopicPartition partition, Set<PartitionCopy> busy) {
     this.partition = partition;
+    this.busy = busy;
+  }
+
+  private void join() {
+    if (!isBusy) {
+      isBusy = true;
+      busy.add(this);
+    }
+  }
+
+  /** Leaves the busy ones if nothing is in flight and all is reported; most are at rest mostly. */
+  public synchronized void leaveIfDone() {
+    if (isDone()) {
+      isBusy = false;
+      busy.remove(this);
+    }
+  }
+
+  private boolean isDone() {
+    return inFlight == 0 && count == 0 && (rejection == null || isTold);
   }
 
   /** The flow of a generation: {@code A->B} of {@code A->B#7}, before which a token may stand. */
@@ -112,9 +140,7 @@ public final class PartitionCopy {
    */
   synchronized boolean isOver(Map<String, Long> newest, LongPredicate isRunning, long idleNanos) {
     isDropped =
-        inFlight == 0
-            && count == 0
-            && (rejection == null || isTold)
+        isDone()
             && numberOf(generation) < newest.getOrDefault(flow, -1L)
             && System.nanoTime() - begunAt > idleNanos
             && !isRunning.test(task);
@@ -137,6 +163,7 @@ public final class PartitionCopy {
       wait();
     }
     isAwaited = false;
+    join();
     room.add(size, inFlight == 0);
     inFlight++;
     if (isBroken) {
@@ -177,6 +204,7 @@ public final class PartitionCopy {
     long source = takeOldest();
     String more = Rejections.more(rejection, reason);
     if (more != null && !more.equals(rejection)) {
+      join(); // a producer that may not write any more may have failed this record before
       rejection = more;
       rejectedAt = source;
       isTold = false;
@@ -279,6 +307,7 @@ public final class PartitionCopy {
   }
 
   private void add(long source, long target) {
+    join();
     int last = (count - 1) * WIDTH;
     if (count > 0 && runs[last + 1] == source && runs[last + 2] + runs[last + 3] == target) {
       runs[last + 1]++;

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import java.util.function.LongPredicate;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerInterceptor;
@@ -56,6 +57,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   private static volatile boolean isCutOff;
 
   private final Map<TopicPartition, PartitionCopy> copies = new ConcurrentHashMap<>();
+  private final Set<PartitionCopy> busy = ConcurrentHashMap.newKeySet();
   private PartitionCopy lastAcknowledged;
   private int batchSize;
   private String clientId;
@@ -116,7 +118,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
    */
   public static String unacknowledged(String flow) {
     long[] sum = {0};
-    forEachCopy((tp, copy) -> sum[0] += copy.unacknowledged(flow));
+    forEachBusy(copy -> sum[0] += copy.unacknowledged(flow));
     return Long.toString(sum[0]);
   }
 
@@ -134,6 +136,11 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   /** Calls {@code action} with what each producer of this process writes to a partition. */
   public static void forEachCopy(BiConsumer<TopicPartition, PartitionCopy> action) {
     OPEN.forEach(producer -> producer.copies.forEach(action));
+  }
+
+  /** Calls {@code action} with those of which something is in flight, or was not reported yet. */
+  public static void forEachBusy(Consumer<PartitionCopy> action) {
+    OPEN.forEach(producer -> producer.busy.forEach(action));
   }
 
   /**
@@ -206,7 +213,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
         copies.compute( // so that it is not dropped before it knows its task
             tp,
             (same, known) -> {
-              PartitionCopy kept = known == null ? new PartitionCopy(same) : known;
+              PartitionCopy kept = known == null ? new PartitionCopy(same, busy) : known;
               mayBegin[0] = !isSecond && kept.begin(attempt, generation, spacing);
               return kept;
             });

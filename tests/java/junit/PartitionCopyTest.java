@@ -7,8 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Deque;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Random;
+import java.util.Set;
 import org.apache.kafka.common.InvalidRecordException;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
@@ -21,11 +23,12 @@ final class PartitionCopyTest {
   private static final int SIZE = 100;
   private static final int UNKNOWN = -1; // what a broker answers that has forgotten the offset
 
+  private final Set<PartitionCopy> busy = new HashSet<>();
   private PartitionCopy copy;
 
   @BeforeEach
   void makeCopy() {
-    copy = new PartitionCopy(new TopicPartition("t", 0));
+    copy = new PartitionCopy(new TopicPartition("t", 0), busy);
     copy.limitBatches(16_384, Integer.MAX_VALUE);
     assertTrue(copy.begin(1, "A->B#1", "0"));
   }
@@ -139,8 +142,27 @@ final class PartitionCopyTest {
   }
 
   @Test
+  void reportsLookAtAPartitionWhileSomethingIsInFlightOrNotReported() throws InterruptedException {
+    assertTrue(busy.isEmpty());
+    send(5);
+    copy.leaveIfDone();
+    assertEquals(Set.of(copy), busy, "in flight");
+    copy.acknowledged(9, 0, -1);
+    copy.leaveIfDone();
+    assertEquals(Set.of(copy), busy, "not reported");
+    report();
+    copy.leaveIfDone();
+    assertTrue(busy.isEmpty());
+    copy.failed(new RecordTooLargeException("of no record that is known"));
+    assertEquals(Set.of(copy), busy, "a rejection");
+    report();
+    copy.leaveIfDone();
+    assertTrue(busy.isEmpty());
+  }
+
+  @Test
   void aBorderThatMirrorMakersSyncsNeedIsNotJoined() throws InterruptedException {
-    PartitionCopy spaced = new PartitionCopy(new TopicPartition("t", 0));
+    PartitionCopy spaced = new PartitionCopy(new TopicPartition("t", 0), new HashSet<>());
     spaced.limitBatches(16_384, Integer.MAX_VALUE);
     spaced.begin(1, "A->B#1", "100");
     MirrorSyncs expected = new MirrorSyncs();
@@ -175,7 +197,8 @@ final class PartitionCopyTest {
 
   private static final class History {
     private final Random random;
-    private final PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0));
+    private final Set<PartitionCopy> busy = new HashSet<>();
+    private final PartitionCopy copy = new PartitionCopy(new TopicPartition("t", 0), busy);
     private final Deque<Long> inFlight = new ArrayDeque<>();
     private final List<String> due = new ArrayList<>();
     private final String name;
@@ -255,8 +278,10 @@ final class PartitionCopyTest {
 
     private void compare() {
       StringBuilder lines = new StringBuilder();
-      copy.report(lines);
+      busy.forEach(each -> each.report(lines)); // as an executor does
       assertEquals(due, pairsOf(lines.toString()), name);
+      copy.leaveIfDone();
+      assertEquals(inFlight.isEmpty(), busy.isEmpty(), name);
       due.clear();
     }
   }
