@@ -1,6 +1,7 @@
 package replication.plugin;
 
 import java.lang.management.ManagementFactory;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
@@ -26,6 +27,8 @@ final class QuotaWaits {
           name("kafka.producer:type=producer-metrics,client-id=*"),
           "produce-throttle-time-avg");
 
+  private final Map<ObjectName, String> clients = new HashMap<>(); // with what is read of each
+  private int beans;
   private Map<String, Double> found = Map.of();
   private long lookedAt = System.nanoTime() - INTERVAL_NANOS;
 
@@ -54,16 +57,24 @@ final class QuotaWaits {
                 .append('\n'));
   }
 
-  private static Map<String, Double> look(MBeanServer server) {
-    Map<String, Double> found = new TreeMap<>();
-    for (Map.Entry<ObjectName, String> kind : ATTRIBUTES.entrySet()) {
-      for (ObjectName client : server.queryNames(kind.getKey(), null)) {
-        double millis = read(server, client, kind.getValue());
-        if (millis >= 1) { // not NaN, which is a client without requests
-          found.merge(clientId(client), millis, Math::max);
-        }
-      }
+  /** A search goes through all beans, of which a consumer has one for each partition. */
+  private Map<String, Double> look(MBeanServer server) {
+    int now = server.getMBeanCount();
+    if (now != beans || !clients.keySet().stream().allMatch(server::isRegistered)) {
+      beans = now;
+      clients.clear();
+      ATTRIBUTES.forEach(
+          (kind, attribute) ->
+              server.queryNames(kind, null).forEach(client -> clients.put(client, attribute)));
     }
+    Map<String, Double> found = new TreeMap<>();
+    clients.forEach(
+        (client, attribute) -> {
+          double millis = read(server, client, attribute);
+          if (millis >= 1) { // not NaN, which is a client without requests
+            found.merge(clientId(client), millis, Math::max);
+          }
+        });
     return found;
   }
 
