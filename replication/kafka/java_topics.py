@@ -50,6 +50,7 @@ class JavaTopics:
         self._properties = properties
         self._lock = Lock()
         self._client: JavaObject | None = None
+        self._described: tuple[str, Answers[Topic]] = "", {}
         try:
             self._client = self._new_client()
         except ClientError as error:
@@ -89,8 +90,11 @@ class JavaTopics:
         return found
 
     def topics(self, names: Collection[str], timeout_s: float) -> Answers[Topic]:
-        """Describes topics."""
-        return self._ask(_topic, "describeTopics", timeout_s, list(names))
+        """Describes topics. Those that are looked at every few seconds are mostly as before."""
+        text = self._text("describeTopics", timeout_s, list(names))
+        if self._described[0] != text:
+            self._described = text, _read(_topic, json.loads(text))
+        return dict(self._described[1])
 
     def rights(self, topics: Collection[str], timeout_s: float) -> Answers[frozenset[str] | None]:
         """Returns what this user may do with topics."""
@@ -160,15 +164,24 @@ class JavaTopics:
         self, read: Callable[[Any], ResultT], method: str, timeout_s: float, *arguments: object
     ) -> Answers[ResultT]:
         """Calls a method of the Java object, and reads its answer about each key."""
-        answers = self._call(method, timeout_s, *arguments)
-        return {key: read_answer(answer, read) for key, answer in answers.items()}
+        return _read(read, self._call(method, timeout_s, *arguments))
 
     def _call(self, method: str, timeout_s: float, *arguments: object) -> Any:  # noqa: ANN401 - JSON
+        """Calls a method as `_text` does, and parses its answer."""
+        return json.loads(self._text(method, timeout_s, *arguments))
+
+    def _text(self, method: str, timeout_s: float, *arguments: object) -> str:
         """Calls a method; flags and words are passed as they are, everything else as JSON."""
         passed = [one if isinstance(one, bool | str) else json.dumps(one) for one in arguments]
         java = getattr(self._java, method)
         with java_errors(self._jvm):
-            return json.loads(java(*passed, int(timeout_s * 1000)))
+            return str(java(*passed, int(timeout_s * 1000)))
+
+
+def _read(
+    read: Callable[[Any], ResultT], answers: Mapping[str, Mapping[str, Any]]
+) -> Answers[ResultT]:
+    return {key: read_answer(answer, read) for key, answer in answers.items()}
 
 
 def _failure(marked: str) -> ClientFailure:

@@ -27,6 +27,7 @@ from replication.kafka.diagnosis import UNREACHABLE, CallError
 from replication.kafka.jvm import shared_jvm
 from replication.model import NewTopic, TopicAcl, TopicPartition, TopicSetting
 from tests.support.clients import properties
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
 
@@ -104,6 +105,30 @@ def test_a_cluster_and_its_topics(admins: tuple[Admin, Admin], topic_name: str) 
     rights = same(admins, lambda admin: admin.rights([topic_name], S)[topic_name])
     assert isinstance(rights, frozenset)
     assert {"READ", "WRITE", "DESCRIBE_CONFIGS"} <= rights
+
+
+def test_each_question_is_answered_by_what_is_so_now(
+    admins: tuple[Admin, Admin], topic_name: str
+) -> None:
+    create(admins, topic_name)
+
+    for admin in admins:
+        grows(admin, topic_name)
+
+
+def grows(admin: Admin, topic: str) -> None:
+    """Adds a partition to *topic*, of which *admin* tells."""
+
+    def partitions() -> int:
+        described = admin.topics([topic], S)[topic]
+        assert not isinstance(described, ClientFailure)
+        return described.partitions
+
+    before = partitions()
+    admin.topics([topic], S).clear()  # an answer is its caller's own
+    assert partitions() == before
+    assert codes(admin.grow({topic: before + 1}, S)) == {topic: ""}
+    wait_until(lambda: partitions() == before + 1, S)
 
 
 def test_topics_are_created_grown_and_deleted_or_it_is_said_why_not(
