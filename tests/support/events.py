@@ -1,5 +1,7 @@
 """The rows of the table ``events`` while a flow may be writing them."""
 
+from typing import Any
+
 from replication.errors import StateError
 from replication.state.tables import Tables
 from tests.support.stored import stored
@@ -12,16 +14,17 @@ def kinds(tables: Tables) -> list[str]:
 
 def kinds_of_topics(tables: Tables) -> list[tuple[str, str | None]]:
     """Kind and topic of each event, oldest first, without restarts of the query."""
-    try:
-        rows = stored(tables, "events")
-    except StateError:  # the flow creates the table at this moment
-        return []
-    return [(row.kind, row.topic) for row in rows if row.kind != "restarted"]
+    return [(row.kind, row.topic) for row in _events(tables, "kind <> 'restarted'")]
 
 
 def restarts(tables: Tables) -> list[str]:
     """Why queries were started anew, oldest first."""
+    return [row.text for row in _events(tables, "kind = 'restarted'")]
+
+
+def _events(tables: Tables, where: str) -> list[Any]:
+    """The events that match an SQL condition, oldest first."""
     try:
-        return [row.text for row in stored(tables, "events", "kind = 'restarted'")]
-    except StateError:  # as above
+        return stored(tables, "events", where)
+    except StateError:  # the flow creates the table at this moment
         return []

@@ -56,7 +56,7 @@ def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
     found = f"{len(brokers)} broker(s), cluster id {uid}"
     yield Judgement(what=f"login to {alias}", found=found)
     yield from judge_brokers(f"brokers of {alias}", alias, advertised)
-    if distance is not None:
+    if distance is not None:  # it is measured where each broker can be reached
         yield distance
         yield look_at_clock(alias, admin)
         yield from look_at_quotas(asked)
