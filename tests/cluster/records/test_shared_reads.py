@@ -27,7 +27,15 @@ from replication.spark.counting import RecordSpan, offsets_after, read_windows
 from replication.spark.sources import Sharing
 from tests.support.local import Clusters, Until
 from tests.support.process_tree import paused
-from tests.support.topics import delete_records, difficult, fill, now_ms, send, send_records
+from tests.support.topics import (
+    delete_records,
+    delete_topic,
+    difficult,
+    fill,
+    now_ms,
+    send,
+    send_records,
+)
 from tests.support.two_brokers import create_spread_topic, two_brokers
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -197,6 +205,28 @@ def test_records_that_retention_has_deleted_are_a_loss(
 
     with pytest.raises(Exception, match=r"KAFKA_DATA_LOSS: .* out of range"):
         streamed(spark, {**settings, **starts}, tmp_path)
+
+
+def test_a_micro_batch_whose_topic_is_deleted_fails_soon_and_names_it(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, until: Until
+) -> None:
+    """A drain has planned all of its batches when it begins; no look at topics is beside it."""
+    create_topic(clusters[0].bootstrap, topic_name, 2)
+    for _ in range(20):  # as many batches of the log, of which the client fetches a few ahead
+        send(clusters[0], topic_name, 2, 100)
+    more = {
+        "startingOffsets": offsets(topic_name, 2, 0),
+        "maxOffsetsPerTrigger": "10",  # two hundred batches of Spark's
+        "kafka.max.partition.fetch.bytes": "1",  # one of Kafka's at a time
+        "kafkaConsumer.pollTimeoutMs": "30000",
+    }
+    query = drain(spark, options(clusters[0], topic_name, 2, more), tmp_path)
+    until(lambda: query.lastProgress is not None, 60)
+    delete_topic(clusters[0], topic_name)
+
+    lost = rf"KAFKA_DATA_LOSS: deleted while a batch reads them: \[.*{topic_name}-1\]"
+    with pytest.raises(StreamingQueryException, match=lost):
+        query.awaitTermination()
 
 
 def to_one_partition(count: int) -> Iterator[ProducedRecord]:
