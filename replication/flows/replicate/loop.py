@@ -318,7 +318,7 @@ class _FlowLoop:
         self._map_writer.topics.record(refreshed.without(names), self._number)
         if self._try_alone(added, located.positions):
             return False
-        self._notes.say_losses(added)
+        self._notes.say_added(added)
         self._choice.rejoin(added)
         self._lease.check()
         running.extend(refreshed)

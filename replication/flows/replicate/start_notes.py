@@ -30,6 +30,11 @@ class StartNotes:
         self._say_unwritable(plan)
         self._say_age(plan, positions)
 
+    def say_added(self, plan: TopicPlan) -> None:
+        """Logs the same of topics that come while others are copied, and which take no records."""
+        self.say_losses(plan)
+        self._say_unwritable(plan)
+
     def _say_unwritable(self, plan: TopicPlan) -> None:
         """Logs which remote topics take no records, once each: producers wait for that silently."""
         with suppress(ClusterError):  # the query meets that itself, and says it

@@ -46,7 +46,7 @@ def test_idle_partitions_are_looked_at_again_when_the_source_answers(
     assert_equal(both, topic_name)
 
 
-def test_a_remote_topic_that_takes_no_records_is_said_once(
+def test_each_remote_topic_that_takes_no_records_is_said_once(
     spark: SparkSession,
     clusters: Clusters,
     broker_settings: BrokerSettings,
@@ -55,27 +55,41 @@ def test_a_remote_topic_that_takes_no_records_is_said_once(
     until: Until,
     said: SaidLines,
 ) -> None:
-    source, remote, other = clusters[0], f"A.{topic_name}", f"{topic_name}-other"
+    """The second topic comes while the flow runs."""
+    source, other, added = clusters[0], f"{topic_name}-other", f"{topic_name}-added"
+    remotes = [f"A.{topic}" for topic in (topic_name, added)]
     for topic in (topic_name, other):
         create_topic(source.bootstrap, topic, 1)
     with two_brokers(tmp_path / "brokers", broker_settings) as (first, second):
         keep_groups_on(first, 1)
-        create_movable_topic(first, remote)
-        alter_topic(first, remote, "min.insync.replicas", "2")
+        for remote in remotes:
+            create_movable_topic(first, remote)
+            alter_topic(first, remote, "min.insync.replicas", "2")
         second.stop()
         with Cluster("B", {"bootstrap.servers": first.bootstrap}) as target:
-            until(lambda: target.describe([remote])[remote].in_sync == ((1, 2),), 60)
+            until(
+                lambda: all(
+                    topic.in_sync == ((1, 2),) for topic in target.describe(remotes).values()
+                ),
+                60,
+            )
         config = flow_config(source, first, f"{topic_name}.*")
         flow = RunningFlow(spark, tmp_path / "state", config, "realtime")
         flow.until(lambda: said.of("target_takes_nothing"))
 
+        create_topic(source.bootstrap, added, 1)
+        flow.until(lambda: len(said.of("generation_started")) > 1)  # beside the first one
+        assert len(said.of("target_takes_nothing")) == 2
         with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
             cluster.delete_topic(other)
-        flow.until(lambda: len(said.of("generation_started")) > 1)
+        flow.until(lambda: len(said.of("generation_started")) > 2)
         flow.stop()
 
-    (line,) = said.of("target_takes_nothing")
-    assert line.text.startswith(f"topic {remote} on B takes no records: min.insync.replicas=2")
+    lines = said.of("target_takes_nothing")
+    assert len(lines) == 2
+    for remote, line in zip(remotes, lines, strict=True):
+        start = f"topic {remote} on B takes no records: min.insync.replicas=2"
+        assert line.text.startswith(start)
 
 
 def test_a_record_that_is_no_checkpoint_is_passed_over(
