@@ -4,12 +4,14 @@ A flow copies a topic at a steady rate. After the warm-up an operator pauses ano
 it, takes it from the flow, and adds it again; or topics are created on the source, which the flow
 finds at its next topic refresh. Printed are the longest gap between two copies of the first topic
 and percentiles of their latency, after each step and, for comparison, before the first one. Where
-nothing else happens, the ten longest gaps are printed: with short batches, those at their ends:
+nothing else happens, the ten longest gaps are printed: with short batches, those at their ends.
+``--clients`` measures a plain copy by Kafka's clients instead: what brokers and clients take.
 
     .local/venv/bin/python -m tests.bench.gap
     .local/venv/bin/python -m tests.bench.gap --set replication.source=spark
     .local/venv/bin/python -m tests.bench.gap --created 3 --mode microbatch
     .local/venv/bin/python -m tests.bench.gap --alone 40 --set replication.realtime.batch.seconds=5
+    .local/venv/bin/python -m tests.bench.gap --alone 40 --partitions 200 --rate 250 --clients
 """
 
 import argparse
@@ -33,7 +35,8 @@ from replication.demo.latency import percentile
 from replication.demo.topic_log import log_ends
 from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
 from tests.bench.options import add_setting_option, assignments, new_parser, positive
-from tests.bench.peers import MODES, Mirror, Race, running
+from tests.bench.peers import MM2_JVM, MODES, Contender, Mirror, PlainCopy, Race, running
+from tests.bench.program import BROKER_HEAP_MB
 from tests.support.cli import ok, run
 from tests.support.local import Clusters
 from tests.support.running_process import RunningProcess
@@ -63,9 +66,7 @@ def main() -> int:
     load = os.getloadavg()[0]
     with (
         tempfile.TemporaryDirectory(prefix="gap-") as name,
-        two_clusters(
-            Path(name, "brokers"), BrokerSettings(jars=home() / "jars" / "kafka")
-        ) as clusters,
+        two_clusters(Path(name, "brokers"), _brokers()) as clusters,
     ):
         race = Race(
             folder=Path(name, "race"),
@@ -75,7 +76,8 @@ def main() -> int:
             topic="gap",
         )
         seen, began, missing = _measure(options, race, clusters)
-    title = f"{options.mode}, {options.partitions} partitions, {options.rate:g} records/s"
+    who = "clients" if options.clients else options.mode
+    title = f"{who}, {options.partitions} partitions, {options.rate:g} records/s"
     table = Table(title=f"{title}; load before: {load:.1f}")
     for heading in ("", "records", "p50 ms", "p99 ms", "p99.9 ms", "max ms", "longest gap ms"):
         table.add_column(heading, justify="right" if heading else "left")
@@ -106,14 +108,8 @@ def _measure(
         file = race.folder / "mm2.properties"  # which the contender writes
         orders = {} if options.alone else ORDERS
         steps = [(what, partial(_order, file, *order)) for what, order in orders.items()]
-    settings = {
-        "{source}->{target}.topics": "gap.*" if options.created else f"gap, {OTHER}",
-        "refresh.topics.interval.seconds": "2" if options.created else "600",
-        **assignments(options.set),
-    }
-    contender = Mirror(mode=options.mode, settings=settings)
     began = list[tuple[str, int]]()
-    with running(contender, race) as process, ThreadPoolExecutor(1) as pool:
+    with running(contender(options), race) as process, ThreadPoolExecutor(1) as pool:
         _await_copies(process, target.bootstrap, race.remote_topic)
         topics, pace = (race.topic, race.remote_topic), _pace(options, len(steps))
         seen: Future[Copies] = pool.submit(
@@ -128,9 +124,30 @@ def _measure(
             time.sleep(BETWEEN_SECONDS)
         copies = seen.result()
         process.check()
+        if options.clients:
+            return copies, began, []  # they copy the first topic only, and end when they are killed
         ends = log_ends(target.bootstrap, [f"{race.source}.{topic}" for topic in others])
         process.end()
     return copies, began, [topic for topic, end in ends.items() if end < RECORDS]
+
+
+def _brokers() -> BrokerSettings:
+    """As Kafka's own scripts start them: the ones of the tests pause at each garbage collection."""
+    jars = home() / "jars" / "kafka"
+    return BrokerSettings(jars=jars, heap_mb=BROKER_HEAP_MB, jvm_options=MM2_JVM)
+
+
+def contender(options: argparse.Namespace) -> Contender:
+    """Who copies."""
+    if options.clients:
+        settings = {"producer.linger.ms": "0", **assignments(options.set)}
+        return PlainCopy(jars=home() / "jars" / "kafka", settings=settings)
+    settings = {
+        "{source}->{target}.topics": "gap.*" if options.created else f"gap, {OTHER}",
+        "refresh.topics.interval.seconds": "2" if options.created else "600",
+        **assignments(options.set),
+    }
+    return Mirror(mode=options.mode, settings=settings)
 
 
 def _pace(options: argparse.Namespace, steps: int) -> Pace:
@@ -181,8 +198,14 @@ def _options() -> argparse.Namespace:
         "--alone", type=positive, metavar="SECONDS", help="instead of all that, nothing happens"
     )
     parser.add_argument("--partitions", type=positive, default=4, help="of the first topic")
+    parser.add_argument(
+        "--clients", action="store_true", help="with --alone: a copy by Kafka's clients alone"
+    )
     add_setting_option(parser)
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.clients and not options.alone:
+        parser.error("--clients copies one topic only: it needs --alone")
+    return options
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from tests.bench.__main__ import contenders
 from tests.bench.cases import case
 from tests.bench.drain import scaled
 from tests.bench.executors import cores_each
+from tests.bench.gap import contender
+from tests.bench.gap import main as gap
 from tests.bench.latency import Copies, Pace, summary
 from tests.bench.load import Load
 from tests.bench.matrix import ALL, Cell, chosen, one_thing_at_a_time
@@ -232,6 +234,22 @@ def test_a_case_may_be_kafka_s_clients_alone() -> None:
 def test_a_case_of_other_words_is_rejected(text: str) -> None:
     with pytest.raises(ArgumentTypeError):
         case(text)
+
+
+def test_a_gap_may_be_that_of_kafka_s_clients_alone() -> None:
+    options = Namespace(clients=True, set=["threads=4"])
+    clients = contender(options)
+    assert isinstance(clients, PlainCopy)
+    assert clients.settings == {"producer.linger.ms": "0", "threads": "4"}
+
+
+def test_clients_alone_have_no_other_topics(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["gap", "--clients"])
+    with pytest.raises(SystemExit):
+        gap()
+    assert "needs --alone" in capsys.readouterr().err
 
 
 def test_threads_of_one_purpose_are_counted_together() -> None:
