@@ -70,6 +70,7 @@ from replication.spark.session import (
     flow_session,
     has_own_realtime,
     job_session,
+    keep_gateway,
     session,
     slots_of,
 )
@@ -136,6 +137,7 @@ def _run(
         check_classic()
         if is_submitted():  # else the process and its log are a platform's
             limit_log(driver_jvm())
+            keep_gateway()
         ask_with(ask_java)
         launch = _launch(file, clusters, flows, mode, job, standby=standby)
     except ReplicationError as error:

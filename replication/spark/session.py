@@ -7,13 +7,14 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
 from py4j.java_gateway import JVMView
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
@@ -22,6 +23,7 @@ from pyspark.sql.utils import is_remote
 from replication.config.clients.secrets import SPARK_REDACTION
 from replication.config.java_options import logging_option
 from replication.errors import SetupError
+from replication.java import known_class
 from replication.log import Log
 from replication.model import Source, is_local_mode
 from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_path
@@ -291,6 +293,14 @@ def driver_jvm() -> JVMView:
     if SparkContext._jvm is None:  # noqa: SLF001 - it has no public name
         SparkContext._ensure_initialized()  # noqa: SLF001 - waits while a session starts
     return SparkContext._jvm  # noqa: SLF001
+
+
+def keep_gateway() -> None:
+    """Lets this process connect to its JVM at any time, also after a lack of files has passed."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - it has no public name
+    if (keeper := known_class(driver_jvm(), "replication.plugin.KeptGateway")) and gateway:
+        with suppress(Py4JError):  # a platform's own server, which is no `GatewayServer`
+            keeper.keep(gateway.java_gateway_server)
 
 
 def _given_conf() -> SparkConf:
