@@ -117,7 +117,7 @@ class Sender:
     ) -> None:
         self._bootstrap = bootstrap
         self._rejected: str | None = None
-        transactional = {"transactional.id": transactional_id} if transactional_id else {}
+        self._identity = {"transactional.id": transactional_id} if transactional_id else {}
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap,
@@ -129,7 +129,7 @@ class Sender:
                 "delivery.report.only.error": True,  # calls no Python for a delivered record
                 "on_delivery": self._on_rejected,
                 "log_level": 0,
-                **transactional,
+                **self._identity,
             }
         )
         if transactional_id:
@@ -175,6 +175,17 @@ class Sender:
         """Waits until all records are acknowledged."""
         self._check(self._producer.flush(TIMEOUT_SECONDS))
 
+    def finish(self) -> None:
+        """Waits until all records are acknowledged, and until readers know how transactions ended.
+
+        A commit returns before its markers are in the partitions, and until then its records count
+        as undecided. The cluster lets the next producer of an id begin only behind the markers.
+        """
+        self.flush()
+        if self._identity:
+            successor = Producer({"bootstrap.servers": self._bootstrap, **self._identity})
+            successor.init_transactions(TIMEOUT_SECONDS)
+
     def _check(self, left: int = 0) -> None:
         if self._rejected or left:
             reason = self._rejected or f"{left} records not acknowledged"
@@ -202,10 +213,10 @@ class Sender:
 def sending(
     bootstrap: str, *, linger_ms: int = 5, transactional_id: str | None = None
 ) -> Iterator[Sender]:
-    """Yields a `Sender` and waits for all acknowledgements at the end of the block."""
+    """Yields a `Sender`, and finishes it at the end of the block."""
     sender = Sender(bootstrap, linger_ms=linger_ms, transactional_id=transactional_id)
     yield sender
-    sender.flush()
+    sender.finish()
 
 
 def send_transactions(

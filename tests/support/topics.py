@@ -16,7 +16,10 @@ from replication.demo.workload import (
     plain_records,
     sending,
 )
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
 from tests.support.local import Addressed
+from tests.support.waiting import wait_until
 
 Stream = Callable[[int], Iterator[ProducedRecord]]
 """An endless stream of records for so many partitions, in turn."""
@@ -56,6 +59,12 @@ def send_records(broker: Addressed, topic: str, records: Iterable[ProducedRecord
     """Sends exactly these records."""
     with sending(broker.bootstrap) as sender:
         sender.send_all(topic, records)
+
+
+def await_markers(broker: Addressed, tp: TopicPartition) -> None:
+    """Waits until no transaction is open in *tp*: a commit returns before its marker is there."""
+    with Cluster("any", {"bootstrap.servers": broker.bootstrap}) as cluster:
+        wait_until(lambda: cluster.log_ends([tp], "read_committed") == cluster.log_ends([tp]), 60)
 
 
 def copied(clusters: tuple[Addressed, Addressed], topic: str) -> int:

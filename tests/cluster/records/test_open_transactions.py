@@ -17,7 +17,7 @@ from tests.support.clients import properties
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.stored import stored
-from tests.support.topics import copied, fill, send
+from tests.support.topics import await_markers, copied, fill, send
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -85,6 +85,7 @@ def test_a_drain_says_what_it_leaves_behind_and_the_next_one_copies_it(
 
     held.commit_transaction(60)
     held.begin_transaction()  # which the fixture ends
+    await_markers(clusters[0], TopicPartition(topic_name, 0))
     again = RunningFlow(spark, tmp_path / "state", config, "drain")
     again.join()
 

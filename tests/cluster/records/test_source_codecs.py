@@ -10,9 +10,10 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
+from replication.model import TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
-from tests.support.topics import assert_equal, now_ms
+from tests.support.topics import assert_equal, await_markers, now_ms
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -45,6 +46,7 @@ def send(broker: Broker, topic: str, codec: str, *, is_transaction: bool = False
     if is_transaction:
         producer.commit_transaction(30)
     assert producer.flush(30) == 0
+    await_markers(broker, TopicPartition(topic, 0))
 
 
 @pytest.mark.guarantee
