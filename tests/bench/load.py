@@ -34,7 +34,7 @@ class Load:
     """What a topic is filled with.
 
     Args:
-        partitions: Of the topic; records go to them in turn.
+        partitions: Of the topic; each gets as many records.
         records: Their number.
         size_bytes: Of a value.
         has_headers: Whether each record has the three of ``HEADERS``, 93 bytes.
@@ -55,22 +55,29 @@ class Load:
         config = {} if self.compression == "none" else {"compression.type": self.compression}
         create_topic(bootstrap, topic, self.partitions, config)
         with sending(bootstrap) as sender:
-            sender.send_all(topic, self._records())
+            sender.send_all(topic, self.backlog())
 
-    def _records(self) -> Iterator[ProducedRecord]:
+    def backlog(self) -> Iterator[ProducedRecord]:
+        """Yields all records, partition by partition; the timestamps of each span the same time.
+
+        A request of librdkafka has records of one partition, and for each request it walks over
+        all partitions: 9 ms if there are 5000. In turn, records would wait for a request for every
+        partition, and time out.
+        """
         values = [os.urandom(self.size_bytes).hex()[: self.size_bytes] for _ in range(VALUES)]
         encoded = [value.encode() for value in values]
         headers = HEADERS if self.has_headers else ()
         step_ms = self.span_seconds * 1000 / self.records
         first_ms = time.time_ns() // 1_000_000 - self.span_seconds * 1000
-        for number in range(self.records):
-            yield ProducedRecord(
-                partition=number % self.partitions,
-                key=number.to_bytes(8, "big"),
-                value=encoded[number % VALUES],
-                headers=headers,
-                timestamp_ms=int(first_ms + number * step_ms) if step_ms else 0,
-            )
+        for partition in range(self.partitions):
+            for number in range(partition, self.records, self.partitions):
+                yield ProducedRecord(
+                    partition=partition,
+                    key=number.to_bytes(8, "big"),
+                    value=encoded[number % VALUES],
+                    headers=headers,
+                    timestamp_ms=int(first_ms + number * step_ms) if step_ms else 0,
+                )
 
 
 class Log:

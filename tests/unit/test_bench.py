@@ -46,6 +46,16 @@ def test_a_spread_is_the_median_with_the_least_and_the_greatest() -> None:
     assert spread([]) == "-"
 
 
+def test_a_backlog_is_sent_by_partition_and_each_has_records_of_all_times() -> None:
+    sent = list(Load(partitions=3, records=8, size_bytes=10, span_seconds=80).backlog())
+
+    assert [record.partition for record in sent] == [0, 0, 0, 1, 1, 1, 2, 2]
+    keys = [int.from_bytes(record.key or b"", "big") for record in sent]
+    assert keys == [0, 3, 6, 1, 4, 7, 2, 5]
+    by_time = sorted(sent, key=lambda record: record.timestamp_ms)
+    assert [record.partition for record in by_time] == [0, 1, 2, 0, 1, 2, 0, 1]
+
+
 def test_a_ratio_is_that_of_the_medians() -> None:
     assert ratio([3.0, 1.0, 2.0], [4.0]) == "0.50"
     assert ratio([1.0], []) == "-"
