@@ -116,7 +116,7 @@ public final class SendFailuresCheck {
       throw new AssertionError(problems.peek());
     }
     awaitCount("in the end");
-    PreserveTimestamps.forEachCopy((tp, copy) -> copies.add(copy));
+    PreserveTimestamps.forEachCopy(copies::add);
     producer.close();
     check(taken.stream().allMatch(Future::isDone), "the producer has ended what it had taken");
     for (PartitionCopy copy : copies) {
@@ -199,13 +199,13 @@ public final class SendFailuresCheck {
     }
   }
 
-  private static void awaitNoneOf(int partition) throws InterruptedException {
+  private void awaitNoneOf(int partition) throws InterruptedException {
     long deadline = System.currentTimeMillis() + PATIENCE_MS;
     long[] left = {1};
     while (left[0] > 0) {
       left[0] = 0;
       PreserveTimestamps.forEachCopy(
-          (tp, copy) -> left[0] += tp.partition() == partition ? copy.unacknowledged("A->B") : 0);
+          copy -> left[0] += copy.isOf(topic, partition) ? copy.unacknowledged("A->B") : 0);
       check(System.currentTimeMillis() < deadline, left[0] + " stay in flight to " + partition);
       Thread.sleep(5);
     }

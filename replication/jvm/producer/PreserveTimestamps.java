@@ -7,7 +7,6 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
-import java.util.function.BiConsumer;
 import java.util.function.Consumer;
 import java.util.function.LongPredicate;
 import org.apache.kafka.clients.producer.KafkaProducer;
@@ -134,8 +133,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   }
 
   /** Calls {@code action} with what each producer of this process writes to a partition. */
-  public static void forEachCopy(BiConsumer<TopicPartition, PartitionCopy> action) {
-    OPEN.forEach(producer -> producer.copies.forEach(action));
+  static void forEachCopy(Consumer<PartitionCopy> action) {
+    OPEN.forEach(producer -> producer.copies.values().forEach(action));
   }
 
   /** Calls {@code action} with those of which something is in flight, or was not reported yet. */
@@ -149,7 +148,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
    */
   public static void dropIdle(LongPredicate isRunning, long idleNanos) {
     Map<String, Long> newest = new HashMap<>();
-    forEachCopy((tp, copy) -> copy.noteGeneration(newest));
+    forEachCopy(copy -> copy.noteGeneration(newest));
     for (PreserveTimestamps producer : OPEN) {
       for (TopicPartition tp : producer.copies.keySet()) {
         producer.copies.computeIfPresent(
