@@ -3,7 +3,6 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 from replication.config.clients.defaults import with_defaults
@@ -173,11 +172,11 @@ def sink_options(
         tasks: How many run at once, or the partitions that they share.
         distance: Batches are larger, and there is room for more of them, if the target is far away.
     """
-    own = _batches(tasks, distance, limits)
-    ours = {"client.id": client_id(flow), "batch.size": str(own.batch_bytes)}
+    batch_bytes, buffer_bytes = _sizes(tasks, distance, limits)
+    ours = {"client.id": client_id(flow), "batch.size": str(batch_bytes)}
     properties = with_defaults("producer", {**ours, **producer})
     sizes = [int(properties["batch.size"]), *limits]
-    room = max(own.buffer_bytes, 2 * max(sizes))
+    room = max(buffer_bytes, 2 * max(sizes))
     properties.setdefault("buffer.memory", str(min(MOST_BUFFER_BYTES, room)))
     if not intercepted:
         properties["batch.size"] = str(min(sizes))
@@ -187,14 +186,10 @@ def sink_options(
     return options
 
 
-@dataclass(frozen=True, slots=True)
-class _Batches:
-    batch_bytes: int
-    buffer_bytes: int
+def _sizes(partitions: int, distance: RoundTrips, limits: Collection[int]) -> tuple[int, int]:
+    """Returns the bytes of a batch and of the buffer for *partitions*.
 
-
-def _batches(partitions: int, distance: RoundTrips, limits: Collection[int]) -> _Batches:
-    """Returns the sizes for *partitions*: full batches are large, and single records find room.
+    Full batches are large, and single records find room.
 
     Args:
         partitions: How many may have records at the same time.
@@ -207,7 +202,7 @@ def _batches(partitions: int, distance: RoundTrips, limits: Collection[int]) -> 
     full = filled // min(partitions, FILLED_AT_ONCE)
     single = int(MOST_BUFFER_BYTES * turns) // partitions
     batch = max(least, min(full, single, max(most, distance.batch_bytes(limits))))
-    return _Batches(batch, max(BUFFER_BYTES, 2 * filled, int(partitions * batch / turns)))
+    return batch, max(BUFFER_BYTES, 2 * filled, int(partitions * batch / turns))
 
 
 def client_properties(options: Mapping[str, str]) -> dict[str, str]:
