@@ -49,7 +49,7 @@ class ConfluentRecords:
         }
         with self._diagnostics.errors():
             self._consumer = Consumer(settings)
-        self._has_read = self._knows_topics = False
+        self._assigned = 0  # sets of partitions
 
     def _errors(self) -> AbstractContextManager[None]:
         """Turns errors into `ClientError`; librdkafka runs the error callback in `poll` only."""
@@ -65,9 +65,9 @@ class ConfluentRecords:
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Reads these partitions from their offsets."""
-        if self._has_read and not self._knows_topics:
+        if self._assigned == 1:
             self._learn_topics()
-        self._has_read = True
+        self._assigned += 1
         with self._errors():
             self._consumer.assign([KafkaTopicPartition(*tp, at) for tp, at in starts.items()])
 
@@ -76,7 +76,6 @@ class ConfluentRecords:
 
         librdkafka looks for those of a new set once a second only.
         """
-        self._knows_topics = True
         with suppress(KafkaException):  # then the read finds out by itself
             self._consumer.list_topics(timeout=TOPICS_SECONDS)
 
