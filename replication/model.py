@@ -1,5 +1,6 @@
 """Shared value types. Pure: no I/O."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -130,6 +131,12 @@ def is_local_mode(master: str | None) -> bool:
     ``local-cluster[2,1,1024]`` has executors in processes of their own, which may outlive it.
     """
     return master is not None and (master == "local" or master.startswith("local["))
+
+
+def local_slots(master: str) -> int | None:
+    """Returns how many task slots *master* says: 4 of ``local[4]``; None if it says no number."""
+    found = re.fullmatch(r"local\[(\d+)(,\d+)?\]", master)
+    return int(found[1]) if found else None
 
 
 class TopicPartition(NamedTuple):

@@ -5,7 +5,6 @@
 
 import os
 import pwd
-import re
 import resource
 import socket
 import subprocess
@@ -18,7 +17,7 @@ from typing import Final
 
 from replication.config.home import OUR_JAR, home
 from replication.config.tree import MirrorConfig
-from replication.model import is_local_mode
+from replication.model import is_local_mode, local_slots
 from replication.state.paths import local_path
 
 SEPARATORS: Final = ",:"
@@ -32,7 +31,6 @@ NOEXEC: Final[int] = getattr(os, "ST_NOEXEC", 0)  # Python knows it on Linux onl
 OURS: Final = "ours"
 CONTAINER_MEMORY: Final = Path("/sys/fs/cgroup/memory.max")
 SECONDS: Final = 10.0
-_SLOTS: Final = re.compile(r"local\[(\d+|\*)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -182,11 +180,8 @@ def open_files_limit() -> int | None:
 
 
 def slots_of(master: str) -> int | None:
-    """Returns the task slots that a local *master* names; None where it names none."""
-    found = _SLOTS.match(master)
-    if found is None:
-        return None
-    return os.cpu_count() if found[1] == "*" else int(found[1])
+    """Returns the task slots of a local *master*, ``*`` for the cores; None where it names none."""
+    return os.cpu_count() if master.startswith("local[*") else local_slots(master)
 
 
 def _writable(name: str, folder: Path) -> MachinePlace:

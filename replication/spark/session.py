@@ -3,7 +3,6 @@
 import inspect
 import logging
 import os
-import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from replication.config.java_options import logging_option
 from replication.errors import SetupError
 from replication.java import known_class
 from replication.log import Log
-from replication.model import Source, is_local_mode
+from replication.model import Source, is_local_mode, local_slots
 from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_path
 from replication.spark.class_archive import archive_options
 from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
@@ -327,17 +326,10 @@ def slots_of(session: LateSession) -> int:
     """Returns the `task_slots` of *session*, which has not started where its master says them."""
     if session.started is None:
         conf = _given_conf()
-        cpus = conf.get("spark.task.cpus", "1") or "1"
-        planned = planned_slots(conf.get("spark.master", "") or "", int(cpus))
+        planned = local_slots(conf.get("spark.master", "") or "")
         if planned is not None:
-            return planned
+            return planned // int(conf.get("spark.task.cpus", "1") or "1")
     return task_slots(session.get())
-
-
-def planned_slots(master: str, task_cpus: int) -> int | None:
-    """Returns how many tasks an application of *master* runs at once; None if only Spark knows."""
-    found = re.fullmatch(r"local\[(\d+)(,\d+)?\]", master)
-    return int(found[1]) // task_cpus if found else None
 
 
 def task_slots(spark: SparkSession) -> int:

@@ -3,7 +3,7 @@
 import pytest
 
 from replication.config.checks import local_state_problem
-from replication.model import is_local_mode
+from replication.model import is_local_mode, local_slots
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[*,4]", "local[2,4]"])
@@ -26,3 +26,13 @@ def test_tasks_of_any_other_master_run_in_executors(master: str) -> None:
 
 def test_a_job_whose_master_is_not_known_is_not_local() -> None:
     assert not is_local_mode(None)
+
+
+@pytest.mark.parametrize(("master", "slots"), [("local[4]", 4), ("local[4,2]", 4)])
+def test_a_local_master_may_say_its_slots(master: str, slots: int) -> None:
+    assert local_slots(master) == slots
+
+
+@pytest.mark.parametrize("master", ["", "local", "local[*]", "local-cluster[2,4,512]", "yarn"])
+def test_the_slots_of_any_other_master_are_not_in_its_name(master: str) -> None:
+    assert local_slots(master) is None
