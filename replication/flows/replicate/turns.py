@@ -46,10 +46,11 @@ class Turn:
     @property
     def options(self) -> dict[str, str]:
         """What the shared source is told."""
-        begins = "true" if self.is_first else "false"
         return {
-            "relay": self.relay, "relayBegins": begins, "turnMs": str(1000 * self.seconds),
-        }  # fmt: skip
+            "relay": self.relay,
+            "relayBegins": "true" if self.is_first else "false",
+            "turnMs": str(1000 * self.seconds),
+        }
 
 
 def place_of(turn: Turn | None) -> str:
