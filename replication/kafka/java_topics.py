@@ -7,6 +7,7 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from threading import Lock
 from typing import Any, Final, TypeVar
 
@@ -50,7 +51,7 @@ class JavaTopics:
         self._properties = properties
         self._lock = Lock()
         self._client: JavaObject | None = None
-        self._described: tuple[str, Answers[Topic]] = "", {}
+        self._described = lru_cache(maxsize=1)(_described)  # threads ask for others meanwhile
         try:
             self._client = self._new_client()
         except ClientError as error:
@@ -91,10 +92,7 @@ class JavaTopics:
 
     def topics(self, names: Collection[str], timeout_s: float) -> Answers[Topic]:
         """Describes topics. Those that are looked at every few seconds are mostly as before."""
-        text = self._text("describeTopics", timeout_s, list(names))
-        if self._described[0] != text:
-            self._described = text, _read(_topic, json.loads(text))
-        return dict(self._described[1])
+        return dict(self._described(self._text("describeTopics", timeout_s, list(names))))
 
     def rights(self, topics: Collection[str], timeout_s: float) -> Answers[frozenset[str] | None]:
         """Returns what this user may do with topics."""
@@ -182,6 +180,10 @@ def _read(
     read: Callable[[Any], ResultT], answers: Mapping[str, Mapping[str, Any]]
 ) -> Answers[ResultT]:
     return {key: read_answer(answer, read) for key, answer in answers.items()}
+
+
+def _described(text: str) -> Answers[Topic]:
+    return _read(_topic, json.loads(text))
 
 
 def _failure(marked: str) -> ClientFailure:

@@ -1,7 +1,9 @@
 """Both kinds of clients give the same values for the same questions to a real broker."""
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from types import FrameType
 from typing import TypeVar
 
 import pytest
@@ -25,7 +27,7 @@ from replication.kafka.clients import open_admin, open_records, open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import UNREACHABLE, CallError
 from replication.kafka.jvm import shared_jvm
-from replication.model import NewTopic, TopicAcl, TopicPartition, TopicSetting
+from replication.model import NewTopic, Topic, TopicAcl, TopicPartition, TopicSetting
 from tests.support.clients import properties
 from tests.support.waiting import wait_until
 
@@ -81,8 +83,10 @@ def codes(answers: dict[str, T | ClientFailure]) -> dict[str, str]:
 
 
 def create(admins: tuple[Admin, Admin], name: str, partitions: int = 1, **configs: str) -> None:
+    """A topic that the broker has heard of, which is a moment after the controller's answer."""
     settings = tuple((key.replace("_", "."), value) for key, value in configs.items())
     assert admins[0].create([NewTopic(name, partitions, -1, settings)], S) == {name: None}
+    wait_until(lambda: isinstance(admins[0].topics([name], S)[name], Topic), S)
 
 
 def test_a_cluster_and_its_topics(admins: tuple[Admin, Admin], topic_name: str) -> None:
@@ -131,6 +135,37 @@ def grows(admin: Admin, topic: str) -> None:
     wait_until(lambda: partitions() == before + 1, S)
 
 
+def test_an_answer_is_of_what_was_asked_whatever_others_ask_meanwhile(
+    admins: tuple[Admin, Admin], topic_name: str
+) -> None:
+    create(admins, topic_name)
+    create(admins, f"{topic_name}-other")
+    for admin in admins:
+        found = between_lines(
+            lambda admin=admin: admin.topics([topic_name], S),  # type: ignore[misc]
+            lambda admin=admin: admin.topics([f"{topic_name}-other"], S),  # type: ignore[misc]
+        )
+        assert list(found) == [topic_name]
+
+
+def between_lines(ask: Callable[[], T], other: Callable[[], object]) -> T:
+    """Calls *ask*, and *other* before each line of `topics`, as other threads may do."""
+
+    def trace(frame: FrameType, event: str, _: object) -> object:
+        if frame.f_code.co_name == "topics":
+            if event == "line":
+                other()  # which is not traced itself
+            return trace
+        return None
+
+    before = sys.gettrace()
+    sys.settrace(trace)  # type: ignore[arg-type]
+    try:
+        return ask()
+    finally:
+        sys.settrace(before)
+
+
 def test_topics_are_created_grown_and_deleted_or_it_is_said_why_not(
     admins: tuple[Admin, Admin], topic_name: str
 ) -> None:
@@ -169,9 +204,15 @@ def test_settings_and_what_sets_them(admins: tuple[Admin, Admin], topic_name: st
     create(admins, topic_name, max_message_bytes="2000000")
     brokers = list(map(str, admins[0].listing(S).brokers))
 
+    def settings() -> Mapping[str, TopicSetting]:
+        own = admins[0].settings("TOPIC", [topic_name], S)[topic_name]
+        assert not isinstance(own, ClientFailure)
+        return own
+
     for admin in admins:
         changes = {topic_name: {"retention.bytes": "77", "max.message.bytes": None}}
         assert admin.alter(changes, S) == {topic_name: None}
+        wait_until(lambda: settings()["retention.bytes"] == TopicSetting("77", "topic"), S)
         read = same(admins, lambda admin: admin.settings("TOPIC", [topic_name], S)[topic_name])
         assert not isinstance(read, ClientFailure)
         assert read["retention.bytes"] == TopicSetting("77", "topic")
@@ -183,6 +224,7 @@ def test_settings_and_what_sets_them(admins: tuple[Admin, Admin], topic_name: st
         assert admin.alter({topic_name: {"retention.bytes": None}}, S) == {topic_name: None}
         changed = {topic_name: {"max.message.bytes": "2000000"}}
         assert admin.alter(changed, S) == {topic_name: None}
+        wait_until(lambda: settings()["retention.bytes"].origin != "topic", S)
     found = same(admins, lambda admin: admin.settings("BROKER", brokers, S))
     assert all(not isinstance(own, ClientFailure) and own["log.dirs"] for own in found.values())
 
@@ -296,7 +338,7 @@ def test_what_an_acl_denies(admins: tuple[Admin, Admin], broker: Broker, topic_n
     of_others = TopicAcl(topic_name, "LITERAL", "User:other", "*", "ALL", "ALLOW")
     with TopicAcls(shared_jvm(), "A", properties(broker)) as acls:
         assert acls.create([of_others]) == {}
-        assert of_others in acls.read()
+        wait_until(lambda: of_others in acls.read(), S)  # it hears of it from the controller
 
     denied = {topic_name: "TOPIC_AUTHORIZATION_FAILED"}
     for admin in admins:
