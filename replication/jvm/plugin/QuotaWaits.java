@@ -5,8 +5,10 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
+import javax.management.InstanceNotFoundException;
 import javax.management.JMException;
 import javax.management.MBeanServer;
+import javax.management.MBeanServerDelegate;
 import javax.management.MalformedObjectNameException;
 import javax.management.ObjectName;
 
@@ -27,10 +29,20 @@ final class QuotaWaits {
           name("kafka.producer:type=producer-metrics,client-id=*"),
           "produce-throttle-time-avg");
 
+  private final MBeanServer server = ManagementFactory.getPlatformMBeanServer();
   private final Map<ObjectName, String> clients = new HashMap<>(); // with what is read of each
-  private int beans;
+  private volatile boolean haveChanged = true; // the beans, since the last search
   private Map<String, Double> found = Map.of();
   private long lookedAt = System.nanoTime() - INTERVAL_NANOS;
+
+  QuotaWaits() {
+    try {
+      server.addNotificationListener(
+          MBeanServerDelegate.DELEGATE_NAME, (change, unused) -> haveChanged = true, null, null);
+    } catch (InstanceNotFoundException e) { // each server has its delegate
+      throw new IllegalStateException(e);
+    }
+  }
 
   private static ObjectName name(String pattern) {
     try {
@@ -45,7 +57,7 @@ final class QuotaWaits {
     long now = System.nanoTime();
     if (now - lookedAt >= INTERVAL_NANOS) {
       lookedAt = now;
-      found = look(ManagementFactory.getPlatformMBeanServer());
+      found = look();
     }
     found.forEach(
         (client, millis) ->
@@ -57,11 +69,13 @@ final class QuotaWaits {
                 .append('\n'));
   }
 
-  /** A search goes through all beans, of which a consumer has one for each partition. */
-  private Map<String, Double> look(MBeanServer server) {
-    int now = server.getMBeanCount();
-    if (now != beans || !clients.keySet().stream().allMatch(server::isRegistered)) {
-      beans = now;
+  /**
+   * The clients that wait, and for how many milliseconds. A search goes through all beans, of which
+   * a consumer has one for each partition.
+   */
+  Map<String, Double> look() {
+    if (haveChanged) {
+      haveChanged = false; // before the search: it need not see what comes meanwhile
       clients.clear();
       ATTRIBUTES.forEach(
           (kind, attribute) ->
@@ -70,7 +84,7 @@ final class QuotaWaits {
     Map<String, Double> found = new TreeMap<>();
     clients.forEach(
         (client, attribute) -> {
-          double millis = read(server, client, attribute);
+          double millis = read(client, attribute);
           if (millis >= 1) { // not NaN, which is a client without requests
             found.merge(clientId(client), millis, Math::max);
           }
@@ -83,7 +97,7 @@ final class QuotaWaits {
     return id.startsWith("\"") ? ObjectName.unquote(id) : id;
   }
 
-  private static double read(MBeanServer server, ObjectName client, String attribute) {
+  private double read(ObjectName client, String attribute) {
     try {
       return ((Number) server.getAttribute(client, attribute)).doubleValue();
     } catch (JMException e) { // the client was closed meanwhile, or has no such request
