@@ -1,6 +1,7 @@
 package replication.plugin;
 
 import java.util.HashSet;
+import java.util.List;
 import org.apache.kafka.common.TopicPartition;
 import replication.producer.PartitionCopy;
 
@@ -21,6 +22,7 @@ final class DriverReportsCheck {
     checkTokens();
     checkGenerations();
     checkNumbers();
+    checkThrottled();
     checkSilence();
     checkHeld();
     checkAbandoned();
@@ -112,6 +114,29 @@ final class DriverReportsCheck {
     check(now.mayWrite(0).contains("has 5 records in flight and runs 1 tasks"), "a late report");
     new DriverReportsCheck(60_000);
     check(DriverReports.tagOf(GENERATION).equals(GENERATION), "another application's generation");
+  }
+
+  /** A client waits for a quota as long as the newest reports say so. */
+  private static void checkThrottled() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    now.report(1, 1, "throttled\t250\treads", "throttled\t30\twrites");
+    now.report(2, 1, "throttled\t400\treads");
+    check(
+        throttled().equals(List.of("throttled\t400\treads", "throttled\t30\twrites")),
+        "the longest wait of a client");
+    now.report(2, 2);
+    check(
+        throttled().equals(List.of("throttled\t250\treads", "throttled\t30\twrites")),
+        "an executor's wait is over");
+    now.report(1, 2);
+    check(throttled().isEmpty(), "nobody waits any more");
+  }
+
+  private static List<String> throttled() {
+    return DriverReports.figures("A->B")
+        .lines()
+        .filter(line -> line.startsWith("throttled"))
+        .toList();
   }
 
   /**
