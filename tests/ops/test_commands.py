@@ -12,7 +12,6 @@ from replication.config.file import load_config
 from replication.figures.observation import EventRow, Observation, PartitionFigures, TopicFigures
 from replication.figures.words import Holder
 from replication.flows.publish.publisher import FlowPublisher
-from replication.kafka.cluster import Cluster
 from replication.model import Flow
 from replication.state.delta_writer import LocalTable
 from replication.state.schemas import SCHEMAS
@@ -20,6 +19,7 @@ from tests.support.cli import ok, run
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
+from tests.support.topics import delete_topic
 from tests.support.waiting import in_time
 
 pytestmark = pytest.mark.cluster
@@ -114,15 +114,14 @@ def test_events_are_rows_of_the_table_and_else_what_the_owner_has_told(
 
 
 def test_without_the_topic_it_is_said_what_is_unknown_and_why(
-    file: Path, flow: Flow, tmp_path: Path
+    clusters: Clusters, file: Path, flow: Flow, tmp_path: Path
 ) -> None:
     held = {"flow": str(flow), "epoch": 1, "host": "h1 7", "since": AT, "renewed": AT}
     LocalTable(tmp_path / "state" / "leases").append(
         [{**held, "released": False}], SCHEMAS["leases"]
     )
     config = load_config(str(file)).flows[0]
-    with Cluster("B", config.target.admin) as target:
-        target.delete_topic(config.status.storage_topic)
+    delete_topic(clusters[1], config.status.storage_topic)
     off, away = tmp_path / "off.yaml", tmp_path / "away.yaml"
     settings = yaml.safe_load(file.read_text())
     off.write_text(yaml.safe_dump({**settings, "status.storage.topic": ""}))

@@ -24,7 +24,7 @@ from tests.support.least_privilege import Strict, grant, line_for
 from tests.support.local import Clusters
 from tests.support.mirror_maker_2 import mirror_maker_2, mm2_properties
 from tests.support.said import SaidLines
-from tests.support.topics import fill
+from tests.support.topics import delete_topic, fill
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -130,7 +130,7 @@ def test_a_topic_that_exists_is_used_as_it_is_and_one_that_was_deleted_is_back_a
     assert "cleanup.policy=delete" in fault.text
     with Cluster("B", config.target.admin) as target:
         assert target.describe([topic])[topic].partitions == 3
-        target.delete_topic(topic)
+        delete_topic(clusters[1], topic)
         with pytest.raises(NoAnswerError, match="is not on cluster"):
             read(config)
         look = seen(config.flow, "orders", as_of=2_000.0)

@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 from replication.demo.brokers import Broker, BrokerSettings, running
 from replication.demo.ports import HOST, free_port
 from replication.kafka.jvm import java_map, shared_jvm
+from tests.support.topics import await_topic
 from tests.support.waiting import wait_until
 
 CONTROLLERS = 3
@@ -47,6 +48,7 @@ class BrokerRacks:
             config=dict(config or {}),
         )
         self._admin.create_topics([new], operation_timeout=30)[topic].result(30)
+        await_topic(self, topic, len(replicas))
         wait_until(self.is_whole, WHOLE_SECONDS)
 
     def create_spread_topic(self, topic: str, partitions: int) -> None:

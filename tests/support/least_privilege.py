@@ -9,7 +9,6 @@ from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
     AclPermissionType,
-    AdminClient,
     ResourcePatternType,
     ResourceType,
 )
@@ -17,6 +16,7 @@ from confluent_kafka.admin import (
 from replication.config.tree import MirrorConfig
 from replication.demo.brokers import Broker
 from replication.topics.needed_acls import describe_acls, needed_acls
+from tests.support.acls import create_bindings, remove_bindings
 from tests.support.secured import USER, Secured
 
 AUTHORIZER = {
@@ -32,17 +32,13 @@ Binding = TypeVar("Binding", AclBinding, AclBindingFilter)
 
 
 def grant(broker: Broker, line: str) -> None:
-    """Does what a line of kafka-acls does."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for created in admin.create_acls(list(_bindings(AclBinding, line))).values():
-        created.result(60)
+    """Does what a line of kafka-acls does; returns when the broker obeys it."""
+    create_bindings(broker, list(_bindings(AclBinding, line)))
 
 
 def revoke(broker: Broker, line: str) -> None:
     """Does what the line would do with ``--remove`` in place of ``--add``."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    for removed in admin.delete_acls(list(_bindings(AclBindingFilter, line))).values():
-        assert removed.result(60), f"nothing to remove: {line}"
+    remove_bindings(broker, list(_bindings(AclBindingFilter, line)))
 
 
 def line_for(operation: str, kind: str, name: str, pattern: str = "literal") -> str:

@@ -1,11 +1,12 @@
 """A broker with a listener for each way to connect, and the client properties for each of them."""
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+from confluent_kafka import KafkaException
 from confluent_kafka.admin import (
     AdminClient,
     ScramCredentialInfo,
@@ -24,6 +25,7 @@ from tests.support.tokens import (
     Tokens,
     token_endpoint,
 )
+from tests.support.waiting import wait_until
 
 USER: Final = "mirror"
 USER_PASSWORD: Final = 'a "quoted"; p=ss w\\rd'  # noqa: S105 - of this broker only
@@ -236,8 +238,16 @@ def _logins(trusted: Authorities) -> dict[str, str]:
 
 
 def _add_scram_user(broker: Broker) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    """Adds the user; returns when the broker knows it, or a first login could be refused."""
+    admin: Any = AdminClient({"bootstrap.servers": broker.bootstrap})
     info = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
     change = UserScramCredentialUpsertion(USER, info, USER_PASSWORD.encode())
     for done in admin.alter_user_scram_credentials([change]).values():
         done.result(60)
+
+    def is_known() -> bool:
+        with suppress(KafkaException):  # it is not found
+            return bool(admin.describe_user_scram_credentials([USER])[USER].result(60))
+        return False
+
+    wait_until(is_known, 60)

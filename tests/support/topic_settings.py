@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from collections.abc import Mapping
 from pathlib import Path
 
 from replication.demo.brokers import Broker
@@ -17,11 +18,23 @@ def overrides(cluster: Cluster, topic: str) -> dict[str, str | None]:
 
 
 def alter_topic(broker: Broker, topic: str, key: str, value: str) -> None:
-    """Sets one setting of *topic*, which the cluster must accept."""
+    """Sets one setting of *topic*, as `change_topic` does."""
     with Cluster("X", {"bootstrap.servers": broker.bootstrap}) as cluster:
-        assert cluster.alter_topic_config({topic: {key: value}}) == {}
-        # the controller has it, and brokers hear of it a moment later
-        wait_until(lambda: cluster.topic_config([topic])[topic][key].value == value, 60)
+        change_topic(cluster, topic, {key: value})
+
+
+def change_topic(cluster: Cluster, topic: str, changes: Mapping[str, str | None]) -> None:
+    """Sets settings of *topic*, or removes them where None; the cluster must accept it.
+
+    It returns when the broker has heard of it: the controller answers first.
+    """
+    assert cluster.alter_topic_config({topic: changes}) == {}
+
+    def is_heard() -> bool:
+        own = overrides(cluster, topic)
+        return all(own.get(key) == value for key, value in changes.items())
+
+    wait_until(is_heard, 60)
 
 
 def jars_with(java_class: str, jars: Path, folder: Path) -> Path:

@@ -84,10 +84,34 @@ def assert_copies(clusters: tuple[Addressed, Addressed], remote: Mapping[str, st
         assert report.is_equal, str(report)
 
 
+def await_topic(cluster: Addressed, topic: str, partitions: int) -> None:
+    """Waits until each broker lists *topic* with so many partitions: each hears of it by itself."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap})
+    brokers = admin.list_topics(timeout=30).brokers.values()
+    servers = [f"{broker.host}:{broker.port}" for broker in brokers]
+    wait_until(lambda: all(listed_partitions(own, topic) == partitions for own in servers), 60)
+
+
+def listed_partitions(server: str, topic: str) -> int:
+    """How many partitions of *topic* the broker at *server* lists; 0 if it does not know it."""
+    asked = AdminClient({"bootstrap.servers": server, "log_level": 0})  # one that knows no other
+    return len(asked.list_topics(topic, 30).topics[topic].partitions)
+
+
 def delete_topic(broker: Addressed, topic: str) -> None:
-    """Deletes *topic*; returns when the broker has done it."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic])[topic].result(30)
+    """Deletes *topic*; returns when the broker has it no more, though perhaps one of its name.
+
+    The controller answers first, and until the broker hears of it, records would go to the old one.
+    """
+    with Cluster("any", {"bootstrap.servers": broker.bootstrap}) as cluster:
+        old = cluster.describe([topic])[topic].topic_id
+        cluster.delete_topic(topic)
+
+        def is_gone() -> bool:
+            found = cluster.describe([topic])
+            return topic not in found or found[topic].topic_id != old
+
+        wait_until(is_gone, 60)
 
 
 def delete_records(broker: Addressed, topic: str, before: int, partition: int = 0) -> None:

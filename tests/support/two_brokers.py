@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.ports import HOST, free_port
+from tests.support.topics import await_topic
 
 kafka: Any = confluent_kafka  # the type stubs lack elections of leaders
 
@@ -73,3 +74,4 @@ def _create_topic(broker: Broker, topic: str, brokers: list[list[int]]) -> None:
     replicas: Any = brokers  # the type stubs want names of brokers
     new = NewTopic(topic, num_partitions=len(brokers), replica_assignment=replicas)
     admin.create_topics([new], operation_timeout=30)[topic].result(30)
+    await_topic(broker, topic, len(brokers))

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
 
 from replication.demo.brokers import Broker
 from replication.errors import ClusterError
@@ -19,6 +18,7 @@ from replication.kafka.reader import read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 from tests.support.clients import properties
 from tests.support.local import Clusters, Until
+from tests.support.topics import delete_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.usefixtures("each_client")]
 
@@ -41,11 +41,6 @@ def send(broker: Broker, topic: str, *values: bytes, **settings: str) -> None:
     for number, value in enumerate(values):
         producer.produce(topic, value, partition=0, timestamp=1_000 + number)
     assert producer.flush(30) == 0
-
-
-def delete(broker: Broker, topic: str) -> None:
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
-    admin.delete_topics([topic], operation_timeout=30)[topic].result(30)
 
 
 def test_an_internal_topic_that_is_not_as_it_must_be_is_named_with_the_command_that_corrects_it(
@@ -122,7 +117,7 @@ def test_a_recreated_topic_has_another_id(
     cluster: Cluster, clusters: Clusters, topic_name: str
 ) -> None:
     first = create(cluster, topic_name)
-    delete(clusters[0], topic_name)
+    delete_topic(clusters[0], topic_name)
 
     assert create(cluster, topic_name).topic_id != first.topic_id
 
@@ -147,7 +142,9 @@ def test_empty_requests_have_empty_results(cluster: Cluster) -> None:
     assert cluster.create_partitions({}) == {}
 
 
-def test_a_rejected_topic_does_not_stop_the_others(cluster: Cluster, topic_name: str) -> None:
+def test_a_rejected_topic_does_not_stop_the_others(
+    cluster: Cluster, topic_name: str, until: Until
+) -> None:
     good = NewTopic(f"{topic_name}-good", 1, 1)
 
     with pytest.raises(ClusterError) as failure:
@@ -159,7 +156,7 @@ def test_a_rejected_topic_does_not_stop_the_others(cluster: Cluster, topic_name:
     assert "only 1 broker(s)" in text
     assert "set replication.factor to at most the number of brokers of cluster A" in text
     assert "not a name: Topic name is invalid" in text
-    assert good.name in cluster.describe([good.name])
+    until(lambda: cluster.describe([good.name]), 30)
 
 
 def test_offsets(cluster: Cluster, clusters: Clusters, topic_name: str) -> None:
@@ -204,14 +201,14 @@ def test_an_open_transaction_bounds_the_committed_log_end(
 
 
 def test_a_deleted_topic_is_absent_everywhere(
-    cluster: Cluster, clusters: Clusters, topic_name: str, until: Until
+    cluster: Cluster, clusters: Clusters, topic_name: str
 ) -> None:
     tp = TopicPartition(topic_name, 0)
     create(cluster, topic_name)
     assert cluster.log_ends([tp]) == {tp: 0}
-    delete(clusters[0], topic_name)
+    delete_topic(clusters[0], topic_name)
 
-    until(lambda: not cluster.describe([topic_name]), 30)
+    assert cluster.describe([topic_name]) == {}
     assert cluster.log_ends([tp]) == {}
     assert cluster.max_message_bytes([topic_name]) == {}
     with pytest.raises(CallError, match=f"reading {topic_name}-0 failed"):

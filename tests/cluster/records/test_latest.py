@@ -11,7 +11,7 @@ from replication.demo.workload import ProducedRecord
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.stored import stored
-from tests.support.topics import copied, fill, send, send_records
+from tests.support.topics import await_topic, copied, fill, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -21,6 +21,7 @@ LATEST = {"A.consumer.auto.offset.reset": "latest"}
 def grow(broker: Broker, topic: str, partitions: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap})
     admin.create_partitions([NewPartitions(topic, partitions)])[topic].result(30)
+    await_topic(broker, topic, partitions)
 
 
 def test_what_is_born_after_the_first_start_is_copied_from_its_first_record(

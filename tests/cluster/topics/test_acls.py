@@ -230,12 +230,18 @@ def test_a_missing_permission_is_one_line_of_the_log(
         sync.round()
     finally:
         allow_descriptions(target)
+    until(lambda: copies_again(sync, target, f"A.{topic_name}"), 10)
 
     lines = [
         record.getMessage() for record in caplog.records if "acls_not_copied" in record.getMessage()
     ]
     assert len(lines) == 1
     assert "grant the mirror's user DESCRIBE on the cluster" in lines[0]
+
+
+def copies_again(sync: AclSync, target: Broker, remote: str) -> bool:
+    sync.round()
+    return acls_of(target, remote) == {acl("ALLOW", "READ", remote)}
 
 
 def denies_a_look(sync: AclSync, caplog: pytest.LogCaptureFixture) -> bool:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from replication.demo.ports import free_port
 from replication.errors import ClusterError, GuardError
@@ -14,6 +13,7 @@ from replication.model import NewTopic, Topic, TopicPartition
 from replication.upkeep.prepare import look, prepare_topics
 from tests.support.local import Clusters
 from tests.support.remote_topics import Sides, create, flow_config
+from tests.support.topics import delete_topic
 
 pytestmark = pytest.mark.cluster
 
@@ -94,8 +94,7 @@ def test_new_topics_and_partitions_are_found_and_deleted_ones_are_not(
 
     source.create_partitions({f"{name}-a": 2})
     create(source, f"{name}-c", 1)
-    admin = AdminClient({"bootstrap.servers": clusters[0].bootstrap})
-    admin.delete_topics([f"{name}-b"])[f"{name}-b"].result(30)
+    delete_topic(clusters[0], f"{name}-b")
     second = prepare_topics(config, source, target)
 
     assert [str(tp) for tp in second.partitions] == [f"{name}-a-0", f"{name}-a-1", f"{name}-c-0"]

@@ -22,7 +22,8 @@ from replication.upkeep.settings import plan_config_sync
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters, Until
 from tests.support.stored import stored
-from tests.support.topic_settings import jars_with, overrides
+from tests.support.topic_settings import change_topic, jars_with, overrides
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -34,6 +35,11 @@ def prepared(spark: SparkSession, tables: Tables, config: FlowConfig) -> FlowCon
     context = flow_context(spark, tables, config)
     prepare_topics(config, context.source, context.target)
     return context
+
+
+def until_set(context: FlowContext, remote: str, settings: Mapping[str, str]) -> None:
+    """Waits until *remote* sets exactly this: brokers hear of what a round did a moment later."""
+    wait_until(lambda: overrides(context.target, remote) == settings, 60)
 
 
 def applied(tables: Tables) -> Mapping[TopicKey, Applied]:
@@ -62,21 +68,21 @@ def test_remote_topics_follow_their_source_topics(
     assert applied(tables) == {(remote, context.target.describe([remote])[remote].topic_id): copied}
 
     changes = {"retention.ms": "2000000", "segment.ms": None, "cleanup.policy": "compact"}
-    context.source.alter_topic_config({topic_name: changes})
-    context.target.alter_topic_config({remote: {"min.insync.replicas": "2"}})
+    change_topic(context.source, topic_name, changes)
+    change_topic(context.target, remote, {"min.insync.replicas": "2"})
     sync.round()
 
-    assert overrides(context.target, remote) == {
-        "retention.ms": "2000000",
-        "cleanup.policy": "compact",
-        "min.insync.replicas": "2",
-    }
+    until_set(
+        context,
+        remote,
+        {"retention.ms": "2000000", "cleanup.policy": "compact", "min.insync.replicas": "2"},
+    )
     assert plan_config_sync(context.config, context.source, context.target, applied(tables)) == ()
     assert events(tables) == []
 
 
 def test_a_change_by_hand_is_reported_and_overwritten_each_time(
-    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str, until: Until
+    spark: SparkSession, clusters: Clusters, tables: Tables, topic_name: str
 ) -> None:
     source, target = clusters
     create_topic(source.bootstrap, topic_name, 1, {"retention.ms": "1000000"})
@@ -86,11 +92,10 @@ def test_a_change_by_hand_is_reported_and_overwritten_each_time(
     by_hand = {"retention.ms": "5", "segment.ms": "600000"}
 
     for _ in range(2):
-        context.target.alter_topic_config({remote: by_hand})
-        until(lambda: overrides(context.target, remote) == by_hand, 60)  # a broker learns it later
+        change_topic(context.target, remote, by_hand)
         ConfigSync(context).round()
 
-        until(lambda: overrides(context.target, remote) == {"retention.ms": "1000000"}, 60)
+        until_set(context, remote, {"retention.ms": "1000000"})
 
     assert events(tables) == [("config-overwritten", remote)] * 2
     (text, *_) = [row["text"] for row in stored(tables, "events")]
@@ -119,25 +124,23 @@ def test_a_rejected_setting_holds_up_no_other_and_is_reported_once(
             "max.message.bytes": "3000000",
             "delete.retention.ms": "5000",
         }
-        context.source.alter_topic_config({topic_name: changes})
+        change_topic(context.source, topic_name, changes)
         sync = ConfigSync(context)
         sync.round()
         sync.round()
         ConfigSync(context).round()  # as after a restart
 
         remote = f"A.{topic_name}"
-        assert overrides(context.target, remote) == {
-            "max.message.bytes": "3000000",
-            "delete.retention.ms": "5000",
-        }
+        accepted = {"max.message.bytes": "3000000", "delete.retention.ms": "5000"}
+        until_set(context, remote, accepted)
         assert events(tables) == [("config-rejected", remote)] * 2
         texts = sorted(row["text"] for row in stored(tables, "events"))
         assert "retention.ms: (target's default) -> -1: set a limit" in texts[0]
         assert "segment.ms: (target's default) -> 600000: too many small files" in texts[1]
 
-        context.source.alter_topic_config({topic_name: {"retention.ms": "7000"}})
+        change_topic(context.source, topic_name, {"retention.ms": "7000"})
         sync.round()
-        assert overrides(context.target, remote)["retention.ms"] == "7000"
+        until_set(context, remote, {**accepted, "retention.ms": "7000"})
     finally:
         target.stop()
 
@@ -182,14 +185,15 @@ def test_a_drain_does_one_round_before_its_records(
     source, target = clusters
     create_topic(source.bootstrap, topic_name, 1)
     context = prepared(spark, tables, flow_config(source, target, topic_name))
-    context.source.alter_topic_config({topic_name: {"retention.ms": "1000000"}})
+    change_topic(context.source, topic_name, {"retention.ms": "1000000"})
     draining = replace(context, configured=replace(context.config, mode="drain"))
 
     with background_metadata(draining, "mirror", threading.Event()):
-        at_first = overrides(context.target, f"A.{topic_name}")
-        context.source.alter_topic_config({topic_name: {"retention.ms": "2000000"}})
+        at_first = {"retention.ms": "1000000"}
+        assert list(applied(tables).values()) == [at_first]
+        until_set(context, f"A.{topic_name}", at_first)
+        change_topic(context.source, topic_name, {"retention.ms": "2000000"})
 
-    assert at_first == {"retention.ms": "1000000"}
     assert overrides(context.target, f"A.{topic_name}") == at_first
 
 
