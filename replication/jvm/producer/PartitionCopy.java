@@ -307,7 +307,6 @@ public final class PartitionCopy {
   }
 
   private void add(long source, long target) {
-    join();
     int last = (count - 1) * WIDTH;
     if (count > 0 && runs[last + 1] == source && runs[last + 2] + runs[last + 3] == target) {
       runs[last + 1]++;
