@@ -185,7 +185,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         simplify: Callable[[Mapping[str, str]], Iterable[NewTopic]] = lambda _rejected: (),
         made: set[str] | None = None,
     ) -> dict[str, Topic]:
-        """Creates the topics that do not exist, and waits until all of *topics* are visible.
+        """Creates the topics that do not exist; all of *topics* are visible, the new ones led.
 
         Topics that exist stay as they are, whatever their partition count. If some are rejected,
         the others are created, and the error names all rejected ones.
@@ -203,7 +203,9 @@ class Cluster(AbstractContextManager["Cluster"]):
         created = self._calls.require(CREATE_TOPIC, results, {"TOPIC_ALREADY_EXISTS"})
         if made is not None:
             made.update(created)
-        return self.wait_until_visible(dict.fromkeys(wanted, 1))
+        visible = self.wait_until_visible(dict.fromkeys(wanted, 1))
+        self._await_leaders(visible[name] for name in created)
+        return visible
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
         """Finds which of *topics* the cluster would not create with these settings, and why.
@@ -249,7 +251,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._calls.require(DELETE_TOPIC, results, {NOT_FOUND})
 
     def create_partitions(self, counts: Mapping[str, int]) -> dict[str, Topic]:
-        """Grows each topic to its count in *counts*, and waits until the partitions are visible.
+        """Grows each topic to its count in *counts*; the partitions are visible, the new ones led.
 
         Topics that have as many partitions, or more, stay as they are.
         """
@@ -258,8 +260,10 @@ class Cluster(AbstractContextManager["Cluster"]):
             lambda keys, s: self._calls.admin.grow({key: counts[key] for key in keys}, s),
             counts,
         )
-        self._calls.require(GROW_TOPIC, results, {"INVALID_PARTITIONS"})
-        return self.wait_until_visible(counts)
+        grown = self._calls.require(GROW_TOPIC, results, {"INVALID_PARTITIONS"})
+        visible = self.wait_until_visible(counts)
+        self._await_leaders(visible[name] for name in grown)
+        return visible
 
     def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
         """Waits until each topic of *counts* is visible with at least that many partitions.
@@ -279,6 +283,19 @@ class Cluster(AbstractContextManager["Cluster"]):
 
         self._calls.wait_for(missing, Call("waiting for created topics and partitions"))
         return visible
+
+    def _await_leaders(self, topics: Iterable[Topic]) -> None:
+        """Waits until each partition of *topics* has a leader that answers.
+
+        A partition takes any sequence number of a producer that it does not know. Where its broker
+        does not lead it yet when the first batch comes, but does when the second one comes, which
+        was on its way, the first one is out of order for ever.
+
+        Raises:
+            CallError: One has none when the timeout has passed.
+        """
+        partitions = [TopicPartition(t.name, n) for t in topics for n in range(t.partitions)]
+        self.log_ends(partitions)
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, Settings]:
         """Returns each existing topic's settings, by Kafka's names: ``max.message.bytes``."""

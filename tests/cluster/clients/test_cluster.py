@@ -14,6 +14,7 @@ from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError
 from replication.kafka.internal_topic import InternalTopic
+from replication.kafka.jvm import java_map, shared_jvm
 from replication.kafka.reader import read_records
 from replication.model import NewTopic, Topic, TopicPartition, TopicSetting
 from tests.support.clients import properties
@@ -198,6 +199,29 @@ def test_an_open_transaction_bounds_the_committed_log_end(
     send(clusters[0], topic_name, b"c")
     assert [r.offset for r in read(clusters[0], tp, 0, 4, "read_committed")] == [0, 1]
     assert [r.offset for r in read(clusters[0], tp, 0, 9)] == [0, 1, 2, 4]
+
+
+def test_what_is_created_takes_records_in_each_partition_at_once(
+    cluster: Cluster, clusters: Clusters, topic_name: str
+) -> None:
+    """A first batch that is refused and a second one that is not would be out of order for ever."""
+    clients, count = shared_jvm().org.apache.kafka.clients.producer, 300
+    serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"
+    once = {"retries": "0", "enable.idempotence": "false"}
+    serializers = {f"{part}.serializer": serializer for part in ("key", "value")}
+    settings = {**properties(clusters[0]), **once, **serializers}
+    producer = clients.KafkaProducer(java_map(shared_jvm(), settings))
+
+    cluster.create_topics([NewTopic(topic_name, count, -1)])
+    sent = [
+        producer.send(clients.ProducerRecord(topic_name, partition, None, b"v"))
+        for partition in reversed(range(count))
+    ]
+
+    for result in sent:
+        result.get()  # raises what the broker said
+    producer.close()
+    delete_topic(clusters[0], topic_name)  # the broker is that of other tests, too
 
 
 def test_a_deleted_topic_is_absent_everywhere(
