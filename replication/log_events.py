@@ -48,6 +48,7 @@ Event = Literal[
     "drain_begun",
     "event_not_written",
     "executions_not_written",
+    "failed_at_stop",
     "figures_not_written",
     "flow_down",
     "flow_ended",

@@ -165,10 +165,10 @@ def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
         until(lambda: seen.figure("records_total") and seen.figure("lag_seconds") == 0, 60)
         assert own_broker.pid is not None
         with paused([own_broker.pid]):
-            begun, began = steady(), Limit(15)
-            until(lambda: seen.last.clock > begun + 8, 60)
+            begun, began = steady(), Limit(11)  # the lease lasts longer
+            until(lambda: seen.last.clock > begun + 6, 60)
             monkeypatch.setattr(time, "time", lambda: real() + jump)
-            until(lambda: seen.last.clock > begun + 15, 60)
+            until(lambda: seen.last.clock > begun + 11, 60)
         ended = steady()
         until(lambda: seen.figure("lag_seconds") == 0, 10)
     flow.stop()

@@ -173,9 +173,13 @@ class RunningFlow:
         if self._error is not None:
             raise self._error
 
+    def ask_to_stop(self) -> None:
+        """Lets the flow stop as soon as it can."""
+        self._stop.set()
+
     def stop(self) -> None:
         """Stops the flow and waits for its end."""
-        self._stop.set()
+        self.ask_to_stop()
         self.join()
 
     @classmethod
@@ -183,7 +187,7 @@ class RunningFlow:
         """Stops what a failed test has left running, for the session and the cores are shared."""
         running = [flow for flow in cls.started if flow.is_running]
         for flow in running:
-            flow._stop.set()  # noqa: SLF001 - of this class
+            flow.ask_to_stop()
         limit = Limit(END_SECONDS)
         while any(flow.is_running for flow in running) and not limit.is_over:
             time.sleep(0.1)  # between two looks

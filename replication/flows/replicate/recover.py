@@ -94,17 +94,23 @@ class Recovery:
             self.pause(error, is_start=plan is None)
 
     def pause(self, error: ReplicationError, *, is_start: bool = False) -> None:
-        """Waits before the next attempt.
+        """Waits before the next attempt, which a flow that is stopped meanwhile does not make.
 
         Raises:
-            ReplicationError: *error*, if trying again cannot help, or did not help often enough.
+            ReplicationError: *error*, if trying again cannot help, or did not help often enough,
+                or a drain is stopped before it has done what it is for.
         """
         self._failures += 1
         is_final = isinstance(error, QueryError) and error.is_final
         is_final = is_final or (isinstance(error, CallError) and error.is_denied)
         is_final = is_final or (is_start and isinstance(error, ClusterError))
-        if is_final or self._failures >= FAILURES_IN_A_ROW or self._stop.is_set():
+        if is_final or self._failures >= FAILURES_IN_A_ROW:
             raise error
+        if self._stop.is_set():
+            if self._context.config.mode == "drain":
+                raise error
+            self._context.log.warning("failed_at_stop", text=error)
+            return
         self._context.board.count_restart()
         pause = PAUSES.after(self._failures)
         flow = self._context.config.flow

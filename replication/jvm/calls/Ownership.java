@@ -269,8 +269,9 @@ public final class Ownership {
     return isAssigned && !isJoining && System.nanoTime() - answeredAt < silenceNanos / 2;
   }
 
-  private synchronized void answered(long sentAt) {
-    if (!isJoining && sentAt - answeredAt > 0) {
+  synchronized void answered(long sentAt) {
+    refuseSilence(); // or a lease would be held again whose producers have refused records
+    if (!isLost && !isJoining && sentAt - answeredAt > 0) {
       answeredAt = sentAt;
       allow();
     }
