@@ -203,9 +203,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         created = self._calls.require(CREATE_TOPIC, results, {"TOPIC_ALREADY_EXISTS"})
         if made is not None:
             made.update(created)
-        visible = self.wait_until_visible(dict.fromkeys(wanted, 1))
-        self._await_leaders(visible[name] for name in created)
-        return visible
+        return self._await_made(dict.fromkeys(wanted, 1), created)
 
     def try_topics(self, topics: Iterable[NewTopic]) -> dict[str, str]:
         """Finds which of *topics* the cluster would not create with these settings, and why.
@@ -261,8 +259,26 @@ class Cluster(AbstractContextManager["Cluster"]):
             counts,
         )
         grown = self._calls.require(GROW_TOPIC, results, {"INVALID_PARTITIONS"})
+        return self._await_made(counts, grown)
+
+    def _await_made(self, counts: Mapping[str, int], new: Iterable[str]) -> dict[str, Topic]:
+        """Waits as `wait_until_visible` does, and until each partition of *new* ones answers.
+
+        A partition takes any sequence number of a producer that it does not know. Where its broker
+        does not lead it yet when the first batch comes, but does when the second one comes, which
+        was on its way, the first one is out of order for ever.
+
+        Raises:
+            CallError: Some have no leader, or are not visible, when the timeout has passed.
+        """
         visible = self.wait_until_visible(counts)
-        self._await_leaders(visible[name] for name in grown)
+        self.log_ends(
+            [
+                TopicPartition(name, number)
+                for name in new
+                for number in range(visible[name].partitions)
+            ]
+        )
         return visible
 
     def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
@@ -283,19 +299,6 @@ class Cluster(AbstractContextManager["Cluster"]):
 
         self._calls.wait_for(missing, Call("waiting for created topics and partitions"))
         return visible
-
-    def _await_leaders(self, topics: Iterable[Topic]) -> None:
-        """Waits until each partition of *topics* has a leader that answers.
-
-        A partition takes any sequence number of a producer that it does not know. Where its broker
-        does not lead it yet when the first batch comes, but does when the second one comes, which
-        was on its way, the first one is out of order for ever.
-
-        Raises:
-            CallError: One has none when the timeout has passed.
-        """
-        partitions = [TopicPartition(t.name, n) for t in topics for n in range(t.partitions)]
-        self.log_ends(partitions)
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, Settings]:
         """Returns each existing topic's settings, by Kafka's names: ``max.message.bytes``."""

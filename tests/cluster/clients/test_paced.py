@@ -33,14 +33,14 @@ def test_readers_know_how_the_transactions_of_a_finished_sender_ended(
 ) -> None:
     """A commit alone returns before its markers are in the partitions: here often enough."""
     tps = [TopicPartition(topic_name, number) for number in range(50)]
-    cluster = Cluster("A", {"bootstrap.servers": clusters[0].bootstrap})
     create_topic(clusters[0].bootstrap, topic_name, len(tps))
-    for number in range(20):
-        records = islice(plain_records(len(tps), size_bytes=20, now_ms=now_ms()), len(tps))
-        with (
-            sending(clusters[0].bootstrap, transactional_id=topic_name) as sender,
-            sender.transaction(abort=number % 2 == 0),
-        ):
-            sender.send_all(topic_name, records)
+    with Cluster("A", {"bootstrap.servers": clusters[0].bootstrap}) as cluster:
+        for number in range(20):
+            records = islice(plain_records(len(tps), size_bytes=20, now_ms=now_ms()), len(tps))
+            with (
+                sending(clusters[0].bootstrap, transactional_id=topic_name) as sender,
+                sender.transaction(abort=number % 2 == 0),
+            ):
+                sender.send_all(topic_name, records)
 
-        assert cluster.log_ends(tps, "read_committed") == cluster.log_ends(tps)
+            assert cluster.log_ends(tps, "read_committed") == cluster.log_ends(tps)
