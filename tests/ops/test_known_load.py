@@ -161,7 +161,7 @@ def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
         spark, tmp_path / "state", flow_config(source, own_broker, topic_name), "microbatch"
     )
     flow.until(lambda: flow.context.board.look().state.activity == "replicating")
-    with observing(flow.context) as seen, load(source, topic_name, 2, 20, 100):
+    with observing(flow.context, 1.0) as seen, load(source, topic_name, 2, 20, 100):
         until(lambda: seen.figure("records_total") and seen.figure("lag_seconds") == 0, 60)
         assert own_broker.pid is not None
         with paused([own_broker.pid]):
