@@ -116,6 +116,7 @@ public final class PartitionCopy {
       newest = -1;
       rejection = null;
       syncs.restart();
+      room.restart();
       timings.beginGeneration();
     }
     spacing = Long.parseLong(recordsBetweenBorders);
@@ -184,6 +185,11 @@ public final class PartitionCopy {
     ranges++;
   }
 
+  /** Whether the next record waits until the first one in this generation is acknowledged. */
+  public synchronized boolean awaitsFirst() {
+    return inFlight > 0 && !room.isKnown();
+  }
+
   /** Takes back the newest record, which never reached a batch. */
   synchronized void notSent() {
     leave();
@@ -219,6 +225,7 @@ public final class PartitionCopy {
    */
   public synchronized void acknowledged(long target, int size, long timestamp) {
     leave();
+    room.acknowledged();
     long source = takeOldest();
     if (!isBroken && source >= 0 && target >= 0 && !generation.isEmpty()) {
       bytes += size;

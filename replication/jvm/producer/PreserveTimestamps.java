@@ -50,6 +50,8 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
 
   private static final String UNLIMITED = ",*=" + Integer.MAX_VALUE + ",";
 
+  private static final long NOTHING = Long.MIN_VALUE; // in place of an offset
+
   // Static, so that the executor's reports find them: producers live in Spark's own pool.
   private static final Set<PreserveTimestamps> OPEN = ConcurrentHashMap.newKeySet();
   private static final ThreadLocal<Sending> SENDING = ThreadLocal.withInitial(Sending::new);
@@ -73,6 +75,7 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     private boolean mustHaveSchema;
     private String refusal;
     private boolean isHandedOver; // its newest record is counted, and send() may have it still
+    private long offset = NOTHING; // of that record's original, until somebody asks
 
     private boolean continues(
         PreserveTimestamps by, long attempt, ProducerRecord<byte[], byte[]> record) {
@@ -132,6 +135,19 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     return found;
   }
 
+  /**
+   * To where this task has sent the record that was read at {@code offset} of a partition with that
+   * number; null if its last one was another, or this was asked before.
+   */
+  public static PartitionCopy lastSent(int partition, long offset) {
+    Sending sending = SENDING.get();
+    if (sending.offset != offset || sending.partition != partition) {
+      return null;
+    }
+    sending.offset = NOTHING; // that of another topic may have the same place
+    return sending.task == attempt(TaskContext.get()) ? sending.copy : null;
+  }
+
   /** Calls {@code action} with what each producer of this process writes to a partition. */
   static void forEachCopy(Consumer<PartitionCopy> action) {
     OPEN.forEach(producer -> producer.copies.values().forEach(action));
@@ -174,9 +190,10 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
   public ProducerRecord<byte[], byte[]> onSend(ProducerRecord<byte[], byte[]> record) {
     Sending sending = SENDING.get();
     sending.isHandedOver = false; // the record before was taken, or it has failed by now
+    sending.offset = NOTHING;
     try {
       TaskContext task = TaskContext.get();
-      long attempt = task == null ? -1 : task.taskAttemptId();
+      long attempt = attempt(task);
       if (!sending.continues(this, attempt, record)) {
         start(sending, task, attempt, record);
       }
@@ -239,6 +256,10 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     }
   }
 
+  private static long attempt(TaskContext task) {
+    return task == null ? -1 : task.taskAttemptId();
+  }
+
   private static int limit(String limits, String topic) {
     int own = limits.indexOf("," + topic + "=");
     int from = limits.indexOf('=', own < 0 ? limits.indexOf(",*=") : own) + 1;
@@ -282,11 +303,13 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     }
     long timestamp = carrier.getLong();
     long offset = carrier.getLong();
-    boolean hasKey = offset >= 0; // otherwise it is the offset's complement
+    boolean hasKey = offset >= 0;
+    long original = hasKey ? offset : ~offset;
     byte[] key = hasKey ? Arrays.copyOfRange(carried, CARRIER_BYTES, carried.length) : null;
     int size = size(key, record.value(), record.headers());
-    sending.copy.sent(hasKey ? offset : ~offset, size, timestamp);
+    sending.copy.sent(original, size, timestamp);
     sending.isHandedOver = true;
+    sending.offset = original;
     return new ProducerRecord<>(
         sending.topic, // equal to the record's, but the producer's maps have its hash code already
         sending.partition,

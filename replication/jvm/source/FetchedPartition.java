@@ -4,6 +4,8 @@ import java.util.List;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.unsafe.types.UTF8String;
+import replication.producer.PartitionCopy;
+import replication.producer.PreserveTimestamps;
 
 /** One partition of a task: what was fetched of it, and how much of that was passed on. */
 final class FetchedPartition {
@@ -25,6 +27,8 @@ final class FetchedPartition {
   private int at;
   private long bytes = UNKNOWN;
   private long letThrough = LOST;
+  private PartitionCopy first; // of which this batch has sent a record that was not answered yet
+  private boolean isAnswered; // to what this batch has sent
 
   FetchedPartition(TopicPartition partition, long from) {
     this.partition = partition;
@@ -51,6 +55,8 @@ final class FetchedPartition {
   void begin(long end) {
     until = end;
     isFinished = false;
+    first = null; // a task that has ended left nothing in flight
+    isAnswered = false; // another producer may write this batch
   }
 
   void add(List<ConsumerRecord<byte[], byte[]>> fetched) {
@@ -76,6 +82,22 @@ final class FetchedPartition {
     at++;
     next = record.offset() + 1;
     return record;
+  }
+
+  /** Notes where this thread has sent what was taken last: nowhere if a filter has dropped it. */
+  void noteSent() {
+    if (!isAnswered && first == null) {
+      first = PreserveTimestamps.lastSent(number, next - 1);
+    }
+  }
+
+  /** Whether the target has still to acknowledge the first record before it may get another. */
+  boolean awaitsFirst() {
+    if (first != null && !first.awaitsFirst()) {
+      first = null;
+      isAnswered = true;
+    }
+    return first != null;
   }
 
   /** The next record of the batch, which is not taken; null if there is none, or it may pass. */

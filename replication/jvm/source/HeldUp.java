@@ -17,13 +17,14 @@ import replication.producer.Throttle;
 
 /**
  * The partitions of a task that stand although they have records: their topics have used up a limit
- * of their own for now, or a registry does not know the schema of the next record yet.
+ * of their own for now, a registry does not know the schema of the next record yet, or the target
+ * has not acknowledged the first record yet.
  *
  * <p>A record that waited for that in the producer would hold up all partitions of the task. Here
  * only its own partition stands, and the others go on.
  *
  * <p>What stands keeps no more than a task's share of the memory: the limits of topics have equal
- * parts of it. What waits for a schema keeps nothing. The rest is fetched again.
+ * parts of it at most. What waits for a schema keeps nothing. The rest is fetched again.
  */
 final class HeldUp {
   /** What a partition waits for. */
@@ -31,11 +32,11 @@ final class HeldUp {
     /** The bytes of a partition's records that may be kept. */
     long room();
 
-    void begin(FetchedPartition partition);
+    default void begin(FetchedPartition partition) {}
 
     boolean isOver(FetchedPartition partition);
 
-    void end(FetchedPartition partition);
+    default void end(FetchedPartition partition) {}
   }
 
   /**
@@ -59,7 +60,7 @@ final class HeldUp {
 
     @Override
     public long room() {
-      return Math.max(0, share() - kept);
+      return Math.max(0, Math.min(share() - kept, most - keptByAll));
     }
 
     @Override
@@ -91,9 +92,6 @@ final class HeldUp {
     }
 
     @Override
-    public void begin(FetchedPartition partition) {}
-
-    @Override
     public boolean isOver(FetchedPartition partition) {
       return want.isOver() && !want.isLeaving(); // what the driver knows as left is left
     }
@@ -104,9 +102,24 @@ final class HeldUp {
     }
   }
 
+  /** The first record's acknowledgement, as in {@link replication.producer.BatchRoom}. */
+  private final class Unanswered implements Cause {
+    @Override
+    public long room() {
+      return Math.max(0, most - keptByAll);
+    }
+
+    @Override
+    public boolean isOver(FetchedPartition partition) {
+      return !partition.awaitsFirst();
+    }
+  }
+
   private final Map<FetchedPartition, Cause> partitions = new LinkedHashMap<>();
   private final Map<RateLimit, Spent> spent = new HashMap<>();
+  private final Cause unanswered = new Unanswered();
   private final long most;
+  private long keptByAll; // bytes
   private Throttle throttle;
   private SchemaGate gate;
 
@@ -154,6 +167,11 @@ final class HeldUp {
   }
 
   private Cause cause(FetchedPartition partition) {
+    if (partition.awaitsFirst()
+        && partition.hasRecords()
+        && !partition.isPassed(partition.next())) {
+      return unanswered;
+    }
     boolean isLimited = throttle != null && throttle.isLimited();
     if (isLimited && !partition.isPassed(partition.next())) {
       Spent limit = limit(partition);
@@ -189,6 +207,7 @@ final class HeldUp {
     }
     client.pause(List.of(partition.partition)); // or it would hand out what follows
     partitions.put(partition, cause);
+    keptByAll += partition.bytes();
     cause.begin(partition);
     return isTooMuch;
   }
@@ -245,6 +264,7 @@ final class HeldUp {
   Cause drop(FetchedPartition partition) {
     Cause cause = partitions.remove(partition);
     if (cause != null) {
+      keptByAll -= partition.bytes();
       cause.end(partition);
     }
     return cause;

@@ -118,6 +118,7 @@ final class SharedConsumer {
 
   /** The next record of a batch that has an end; null at the end. */
   ConsumerRecord<byte[], byte[]> next() {
+    noteSent();
     long[] waits = null; // since when, and when somebody looked for what is gone
     while (true) {
       ConsumerRecord<byte[], byte[]> record = fetchedRecord();
@@ -145,6 +146,7 @@ final class SharedConsumer {
 
   /** The next record of a batch without an end; null if none comes in time. */
   ConsumerRecord<byte[], byte[]> next(long patienceMs) {
+    noteSent();
     if (followed != PausedPartitions.all()) {
       followPauses();
     }
@@ -163,6 +165,13 @@ final class SharedConsumer {
       record = fetchedRecord();
     }
     return record;
+  }
+
+  /** Called when a task asks for a record: its thread has passed on the one before. */
+  private void noteSent() {
+    if (current != null) {
+      current.noteSent();
+    }
   }
 
   /** Stops the fetches of what is paused now, and goes on with the rest where it stood. */

@@ -15,6 +15,7 @@ final class BatchRoomTest {
   @BeforeEach
   void limit() {
     room.limit(262_144, LIMIT);
+    room.acknowledged();
   }
 
   @Test
@@ -32,6 +33,16 @@ final class BatchRoomTest {
     room.add(10_000, true);
 
     assertTrue(room.takes(4_000), "the record before was acknowledged");
+  }
+
+  @Test
+  void aRecordIsAloneUntilOneOfItsGenerationIsAcknowledged() {
+    room.restart();
+    room.add(100, true);
+    assertFalse(room.takes(100), "the partition may not know the producer");
+
+    room.acknowledged();
+    assertTrue(room.takes(100));
   }
 
   @Test

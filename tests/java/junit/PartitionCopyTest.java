@@ -1,5 +1,6 @@
 package replication.producer;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -31,6 +32,14 @@ final class PartitionCopyTest {
     copy = new PartitionCopy(new TopicPartition("t", 0), busy);
     copy.limitBatches(16_384, Integer.MAX_VALUE);
     assertTrue(copy.begin(1, "A->B#1", "0"));
+    haveOneAcknowledged();
+  }
+
+  /** So that several may be in flight. It is not reported. */
+  private void haveOneAcknowledged() {
+    assertDoesNotThrow(() -> send(0));
+    copy.acknowledged(UNKNOWN, 0, -1);
+    copy.leaveIfDone();
   }
 
   @Test
@@ -109,6 +118,7 @@ final class PartitionCopyTest {
   void aRejectedRecordIsKnownByItsOffsetAmongThoseOfItsBatch() throws InterruptedException {
     for (boolean isReportedBetween : new boolean[] {false, true}) {
       copy.begin(isReportedBetween ? 3 : 2, "A->B#" + (isReportedBetween ? 3 : 2), "0");
+      haveOneAcknowledged();
       send(3, 4, 6, 7, 8);
       copy.acknowledged(10, 0, -1);
       copy.failed(new KafkaException("of its batch"));
@@ -128,17 +138,59 @@ final class PartitionCopyTest {
   void aSenderThatWaitsForRoomGoesOnWhenThereIsSome() throws InterruptedException {
     copy.limitBatches(16_384, 1_000);
     copy.sent(1, 700, -1);
-    Thread sender = new Thread(() -> sendLarge(2));
-    sender.start();
-    while (sender.getState() != Thread.State.WAITING) {
-      Thread.onSpinWait();
-    }
+    Thread sender = waitingSender();
     copy.acknowledged(10, 0, -1);
     sender.join(60_000);
 
     assertFalse(sender.isAlive(), "the sender waits still");
     copy.acknowledged(11, 0, -1);
     assertEquals(List.of("1,3,10,2"), runs());
+  }
+
+  /** One that waits before it sends offset 2. */
+  private Thread waitingSender() {
+    Thread sender = new Thread(() -> sendLarge(2));
+    sender.start();
+    while (sender.getState() != Thread.State.WAITING) {
+      assertTrue(sender.isAlive(), "it has sent its record");
+      Thread.onSpinWait();
+    }
+    return sender;
+  }
+
+  @Test
+  void inEachGenerationTheSecondRecordWaitsUntilTheFirstIsAcknowledged() throws Exception {
+    for (int generation = 2; generation < 4; generation++) {
+      assertTrue(copy.begin(generation, "A->B#" + generation, "0"));
+      assertFalse(copy.awaitsFirst(), "nothing is in flight");
+      send(1);
+      assertTrue(copy.awaitsFirst());
+      Thread sender = waitingSender();
+      copy.acknowledged(10, 0, -1);
+      sender.join(60_000);
+
+      assertFalse(sender.isAlive(), "the sender waits still");
+      assertFalse(copy.awaitsFirst(), "the second one may have others beside it");
+      send(3);
+      copy.acknowledged(11, 0, -1);
+      copy.acknowledged(12, 0, -1);
+      assertEquals(List.of("1,4,10,3"), runs());
+    }
+  }
+
+  @Test
+  void aFirstRecordThatFailsOrNeverLeavesHoldsUpNoOther() throws Exception {
+    assertTrue(copy.begin(2, "A->B#2", "0"));
+    send(1);
+    Thread sender = waitingSender();
+    copy.failed(new KafkaException("lost"));
+    sender.join(60_000);
+    assertFalse(sender.isAlive(), "the sender waits still");
+
+    copy.notSent();
+    assertFalse(copy.awaitsFirst());
+    send(3);
+    assertTrue(copy.awaitsFirst(), "nothing was acknowledged yet");
   }
 
   @Test
@@ -203,6 +255,7 @@ final class PartitionCopyTest {
     private final List<String> due = new ArrayList<>();
     private final String name;
     private boolean isBroken;
+    private boolean isKnown;
     private long task;
     private long generation = 1;
     private long source;
@@ -227,6 +280,7 @@ final class PartitionCopyTest {
           default -> acknowledge(target++);
         }
         assertEquals(inFlight.size(), copy.unacknowledged("A->B"), name);
+        assertEquals(!inFlight.isEmpty() && !isKnown, copy.awaitsFirst(), name);
       }
       compare();
     }
@@ -239,6 +293,7 @@ final class PartitionCopyTest {
       if (mayBegin) {
         isBroken = false;
         if (isNewer || task == 1) {
+          isKnown = false;
           generation += isNewer ? 1 : 0;
           due.clear();
         }
@@ -246,6 +301,9 @@ final class PartitionCopyTest {
     }
 
     private void send() throws InterruptedException {
+      if (!inFlight.isEmpty() && !isKnown) {
+        return; // it would wait
+      }
       source += 1 + random.nextInt(3);
       inFlight.add(source);
       copy.sent(source, SIZE, -1);
@@ -269,6 +327,7 @@ final class PartitionCopyTest {
     private void acknowledge(long at) {
       if (!inFlight.isEmpty()) {
         long offset = inFlight.remove();
+        isKnown = true;
         copy.acknowledged(at, 0, -1);
         if (!isBroken && at != UNKNOWN) {
           due.add(offset + "->" + at);

@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
+import static org.junit.jupiter.api.Assertions.fail;
 
+import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
@@ -27,6 +29,8 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.MockConsumer;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.consumer.OffsetResetStrategy;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
@@ -36,6 +40,7 @@ import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.Test;
+import replication.producer.PreserveTimestamps;
 import replication.producer.Throttle;
 
 /** What a task gets of the partitions that share its consumer. */
@@ -605,6 +610,160 @@ final class SharedConsumerTest {
       assertEquals(SourceOffsets.of(next).json(), consumer.offsets().json());
     }
     useUp();
+  }
+
+  /** Passes records on to a target that answers when a test says so. */
+  private static final class Sink implements AutoCloseable {
+    private final PreserveTimestamps producer = new PreserveTimestamps();
+    private final Map<TopicPartition, Boolean> isAnswered = new HashMap<>();
+
+    private Sink() {
+      producer.configure(Map.of());
+    }
+
+    /** Sends a record, as a task does before it asks for the next one; gives its partition. */
+    private TopicPartition send(ConsumerRecord<byte[], byte[]> record) {
+      TopicPartition tp = new TopicPartition(record.topic(), record.partition());
+      assertNotEquals(false, isAnswered.putIfAbsent(tp, false), "the thread would wait here");
+      byte[] carrier =
+          ByteBuffer.allocate(20).putInt(0x8f6f7267).putLong(1).putLong(record.offset()).array();
+      String topic = "A." + record.topic();
+      ProducerRecord<byte[], byte[]> sent =
+          producer.onSend(new ProducerRecord<>(topic, record.partition(), carrier, new byte[0]));
+      assertEquals(topic, sent.topic(), "it is sent");
+      return tp;
+    }
+
+    private void answer(TopicPartition tp, Exception failure) {
+      isAnswered.put(tp, true);
+      TopicPartition remote = new TopicPartition("A." + tp.topic(), tp.partition());
+      producer.onAcknowledgement(new RecordMetadata(remote, 0, 0, 1, 0, 0), failure);
+    }
+
+    @Override
+    public void close() {
+      Set<TopicPartition> all = Set.copyOf(isAnswered.keySet());
+      all.stream().filter(tp -> !isAnswered.get(tp)).forEach(tp -> answer(tp, null));
+      producer.close();
+    }
+  }
+
+  @Test
+  void aPartitionStandsUntilItsFirstRecordIsAnsweredAndHoldsUpNoOther() {
+    logs.add(A, 1, 0, 1, 2);
+    logs.add(B, 1, 0, 1, 2);
+    for (Exception failure : new Exception[] {null, new KafkaException("lost")}) {
+      for (long end : new long[] {3, TaskShare.NO_END}) {
+        try (Sink sink = new Sink()) {
+          consumer = shared(Map.of());
+          consumer.begin(List.of(range(A, 0, end), range(B, 0, end)));
+          TopicPartition first = sink.send(consumer.next(100));
+          TopicPartition second = sink.send(consumer.next(100));
+          assertNotEquals(first, second, "the first one is not answered");
+          assertNull(consumer.next(100), "each has one in flight");
+          assertEquals(Set.of(A, B), client().paused(), "the client would hand out what follows");
+
+          sink.answer(second, failure);
+          assertEquals(1, consumer.next(100).offset(), "it goes on");
+          assertEquals(2, consumer.next(100).offset());
+          assertEquals(2, ended(second), "and the other one stands still");
+          whenIdle = () -> sink.answer(first, failure);
+          assertEquals(1, (end == 3 ? consumer.next() : consumer.next(100)).offset());
+          assertEquals(2, (end == 3 ? consumer.next() : consumer.next(100)).offset());
+          assertNull(end == 3 ? consumer.next() : consumer.next(100));
+          whenIdle = () -> {};
+        }
+      }
+    }
+  }
+
+  /** The offset of the last record of a partition that was passed on. */
+  private long ended(TopicPartition tp) {
+    return next(tp) - 1;
+  }
+
+  @Test
+  void whatComesLaterOfAPartitionStandsToo() {
+    logs.add(A, 1, 0);
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END), range(B, 0, TaskShare.NO_END)));
+    try (Sink sink = new Sink()) {
+      sink.send(consumer.next(100));
+      logs.add(B, 1, 0);
+      sink.send(consumer.next(100));
+      logs.add(A, 1, 1);
+      assertNull(consumer.next(100));
+      sink.answer(A, null);
+      assertEquals(1, consumer.next(100).offset());
+    }
+  }
+
+  @Test
+  void inABatchOfAnotherProducerAPartitionStandsAgain() {
+    logs.add(A, 1, 0, 1, 2, 3);
+    for (int from = 0; from < 4; from += 2) {
+      consumer.begin(List.of(range(A, from, TaskShare.NO_END)));
+      try (Sink sink = new Sink()) {
+        sink.send(consumer.next(100));
+        assertNull(consumer.next(100));
+        sink.answer(A, null);
+        sink.send(consumer.next(100));
+      }
+    }
+  }
+
+  @Test
+  void aBatchOfOneRecordAPartitionWaitsForNoAnswer() {
+    logs.add(A, 1, 0, 1);
+    logs.add(B, 1, 0, 1);
+    consumer.begin(List.of(range(A, 0, 1), range(B, 0, 1)));
+    whenIdle = () -> fail("it waits");
+    try (Sink sink = new Sink()) {
+      sink.send(consumer.next());
+      sink.send(consumer.next());
+      assertNull(consumer.next());
+    }
+  }
+
+  @Test
+  void whatAFilterDropsWaitsForNoAnswer() {
+    logs.add(A, 1, 0, 1, 2);
+    logs.add(new TopicPartition("other", 0), 1, 0, 1);
+    width = 1;
+    consumer.begin(
+        List.of(range(A, 0, 3), range(new TopicPartition("other", 0), 0, TaskShare.NO_END)));
+    try (Sink sink = new Sink()) {
+      TopicPartition sent = sink.send(consumer.next());
+      for (int record = 0; record < (sent.equals(A) ? 2 : 3); record++) {
+        assertNotEquals(sent.topic(), consumer.next(100).topic(), "the others are dropped");
+      }
+      sink.answer(sent, null);
+      assertEquals(1, consumer.next(100).offset());
+    }
+  }
+
+  @Test
+  void whatStandsUntilAFirstAnswerKeepsNoMoreThanATaskMay() {
+    width = 4;
+    consumer.begin(backlog(400));
+    try (Sink sink = new Sink()) {
+      List<TopicPartition> sent = new ArrayList<>();
+      ConsumerRecord<byte[], byte[]> record;
+      while ((record = consumer.next(100)) != null) {
+        assertEquals(0, record.offset());
+        sent.add(sink.send(record));
+      }
+      assertEquals(400, sent.size(), "partitions");
+      assertTrue(keptBytes() > asked.get(0).mostBytes() / 2, keptBytes() + " bytes are kept");
+      assertTrue(keptBytes() <= asked.get(0).mostBytes(), keptBytes() + " bytes are kept");
+
+      sent.forEach(tp -> sink.answer(tp, null));
+      Map<Integer, Long> next = new HashMap<>();
+      for (int left = 0; left < 1_200; left++) {
+        ConsumerRecord<byte[], byte[]> one = consumer.next(20);
+        assertEquals(next.merge(one.partition(), 1L, Long::sum), one.offset());
+      }
+      assertNull(consumer.next(20));
+    }
   }
 
   @Test
