@@ -35,6 +35,11 @@ class NextIsSent:
         """Whether a request was passed on behind the one that was not answered yet."""
         return self._is_found and self._may_answer.is_set()
 
+    @property
+    def is_held(self) -> bool:
+        """Whether an answer is held back."""
+        return not self._may_answer.is_set()
+
     def await_answer(self) -> None:
         """Returns once answers may pass."""
         self._may_answer.wait()
@@ -46,11 +51,35 @@ class NextIsSent:
                 request = stream.read(int.from_bytes(length, "big"))
                 is_behind = self._is_found and self._following in request
                 if not self._is_found and self._first in request:
-                    self._is_found = True
                     self._may_answer.clear()
+                    self._is_found = True
+                    request = self.changed(request)
                 yield length + request
                 if is_behind:
                     self._may_answer.set()
+
+    def changed(self, request: bytes) -> bytes:
+        """What is passed on in place of the request whose answer is held back."""
+        return request
+
+
+class FirstIsRefused(NextIsSent):
+    """Damages the first request with *value* in a record: the broker refuses it, to be sent again.
+
+    Its answer is held back until the next one was passed on, or until `release`.
+    """
+
+    def __init__(self, value: bytes) -> None:
+        super().__init__(first=value, following=value)
+        self._value = value
+
+    def changed(self, request: bytes) -> bytes:
+        """The request, of which a batch fails its check."""
+        return request.replace(self._value, self._value[::-1], 1)
+
+    def release(self) -> None:
+        """Lets the answer pass."""
+        self._may_answer.set()
 
 
 class Listening(AbstractContextManager["Listening"]):
