@@ -224,7 +224,7 @@ def test_a_micro_batch_whose_topic_is_deleted_fails_soon_and_names_it(
     until(lambda: query.lastProgress is not None, 60)
     delete_topic(clusters[0], topic_name)
 
-    lost = rf"KAFKA_DATA_LOSS: deleted while a batch reads them: \[.*{topic_name}-1\]"
+    lost = rf"KAFKA_DATA_LOSS: deleted while a batch reads them: \[.*{topic_name}-[01]\]"
     with pytest.raises(StreamingQueryException, match=lost):
         query.awaitTermination()
 
