@@ -1,12 +1,16 @@
 package replication.source;
 
+import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.locks.LockSupport;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.TopicPartition;
@@ -27,6 +31,11 @@ import replication.producer.Throttle;
  * parts of it at most. What waits for a schema keeps nothing. The rest is fetched again.
  */
 final class HeldUp {
+  /** How long a batch waits for first answers before it goes on without. */
+  private static final long SOON_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+  private static final long LOOK_NANOS = TimeUnit.MICROSECONDS.toNanos(200);
+
   /** What a partition waits for. */
   private interface Cause {
     /** The bytes of a partition's records that may be kept. */
@@ -118,6 +127,8 @@ final class HeldUp {
   private final Map<FetchedPartition, Cause> partitions = new LinkedHashMap<>();
   private final Map<RateLimit, Spent> spent = new HashMap<>();
   private final Cause unanswered = new Unanswered();
+  private final Set<FetchedPartition> fresh = new LinkedHashSet<>(); // may be answered soon
+  private long patienceNanos = SOON_NANOS; // for those
   private final long most;
   private long keptByAll; // bytes
   private Throttle throttle;
@@ -139,7 +150,7 @@ final class HeldUp {
   }
 
   boolean isEmpty() {
-    return partitions.isEmpty();
+    return partitions.isEmpty() && fresh.isEmpty();
   }
 
   /**
@@ -151,6 +162,9 @@ final class HeldUp {
     Cause cause = cause(partition);
     if (cause == null) {
       return false;
+    }
+    if (cause == unanswered && patienceNanos > 0) {
+      return fresh.add(partition);
     }
     boolean isTooMuch = hold(partition, cause, client);
     if (isTooMuch && cause instanceof Spent full && !full.isFull) {
@@ -212,8 +226,36 @@ final class HeldUp {
     return isTooMuch;
   }
 
+  /**
+   * Waits for answers to first records; tells whether the client is not to be asked yet. Without
+   * these partitions it would fetch the others alone, and such a fetch lasts for long where those
+   * are at rest. Once a second has passed in a batch, the target is slow or silent: the others go
+   * on.
+   */
+  boolean awaitsAnswers(Duration patience, Consumer<?, ?> client) {
+    if (fresh.isEmpty()) {
+      return false;
+    }
+    long begun = System.nanoTime();
+    long most = Math.min(patience.toNanos(), patienceNanos);
+    while (fresh.stream().allMatch(FetchedPartition::awaitsFirst)
+        && System.nanoTime() - begun < most
+        && !Thread.currentThread().isInterrupted()) {
+      LockSupport.parkNanos(this, LOOK_NANOS);
+    }
+    patienceNanos -= System.nanoTime() - begun;
+    if (patienceNanos <= 0 || Thread.currentThread().isInterrupted()) {
+      fresh.forEach(partition -> hold(partition, unanswered, client));
+      fresh.clear();
+    }
+    return !fresh.isEmpty();
+  }
+
   /** Gives back those that may go on. */
   List<FetchedPartition> release(Consumer<?, ?> client) {
+    List<FetchedPartition> answered = new ArrayList<>(fresh);
+    answered.removeIf(FetchedPartition::awaitsFirst);
+    answered.forEach(fresh::remove);
     List<FetchedPartition> released = new ArrayList<>();
     partitions.forEach(
         (partition, cause) -> {
@@ -228,6 +270,7 @@ final class HeldUp {
       }
     }
     client.resume(released.stream().map(one -> one.partition).toList());
+    released.addAll(answered);
     return released;
   }
 
@@ -255,13 +298,14 @@ final class HeldUp {
     return left;
   }
 
-  /** All of them. */
-  List<TopicPartition> all() {
+  /** All that the client is not to fetch. */
+  List<TopicPartition> paused() {
     return partitions.keySet().stream().map(held -> held.partition).toList();
   }
 
   /** Forgets one that is not to be read now; gives what it waits for, which may be nothing. */
   Cause drop(FetchedPartition partition) {
+    fresh.remove(partition);
     Cause cause = partitions.remove(partition);
     if (cause != null) {
       keptByAll -= partition.bytes();
@@ -270,8 +314,10 @@ final class HeldUp {
     return cause;
   }
 
-  /** Forgets all of them. */
+  /** Forgets all of them, as a batch begins. */
   void clear() {
+    fresh.clear();
+    patienceNanos = SOON_NANOS;
     List.copyOf(partitions.keySet()).forEach(this::drop);
   }
 }

@@ -220,6 +220,9 @@ final class SharedConsumer {
   }
 
   private boolean poll(Duration patience) {
+    if (heldUp.awaitsAnswers(patience, consumer)) {
+      return true;
+    }
     ConsumerRecords<byte[], byte[]> polled;
     try {
       polled = consumer.poll(patience);
@@ -265,7 +268,7 @@ final class SharedConsumer {
     consumer = connect.apply(settings);
     consumer.assign(open.stream().map(partition -> partition.partition).toList());
     open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedUntil()));
-    consumer.pause(heldUp.all());
+    consumer.pause(heldUp.paused());
     consumer.pause(consumer.assignment().stream().filter(paused::contains).toList());
     fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
   }

@@ -677,6 +677,33 @@ final class SharedConsumerTest {
     }
   }
 
+  /**
+   * Without a partition that stands, a fetch would be for others alone: it lasts, and holds it up.
+   */
+  @Test
+  void theClientIsNotAskedWhileAFirstAnswerMayComeSoon() throws InterruptedException {
+    logs.add(A, 1, 0, 1);
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END), range(B, 0, TaskShare.NO_END)));
+    try (Sink sink = new Sink()) {
+      sink.send(consumer.next(100));
+      long polled = now;
+      Thread task = Thread.currentThread();
+      Thread target =
+          new Thread(
+              () -> {
+                while (task.getState() != Thread.State.TIMED_WAITING) {
+                  Thread.onSpinWait();
+                }
+                sink.answer(A, null);
+              });
+      target.start();
+      assertEquals(1, consumer.next(100).offset());
+      target.join();
+      assertEquals(polled, now, "the client was asked");
+      assertEquals(Set.of(), client().paused());
+    }
+  }
+
   /** The offset of the last record of a partition that was passed on. */
   private long ended(TopicPartition tp) {
     return next(tp) - 1;
