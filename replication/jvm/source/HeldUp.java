@@ -237,18 +237,18 @@ final class HeldUp {
       return false;
     }
     long begun = System.nanoTime();
-    long most = Math.min(patience.toNanos(), patienceNanos);
+    long longest = Math.min(patience.toNanos(), patienceNanos);
     while (fresh.stream().allMatch(FetchedPartition::awaitsFirst)
-        && System.nanoTime() - begun < most
+        && System.nanoTime() - begun < longest
         && !Thread.currentThread().isInterrupted()) {
       LockSupport.parkNanos(this, LOOK_NANOS);
     }
     patienceNanos -= System.nanoTime() - begun;
-    if (patienceNanos <= 0 || Thread.currentThread().isInterrupted()) {
+    if (patienceNanos <= 0) {
       fresh.forEach(partition -> hold(partition, unanswered, client));
       fresh.clear();
     }
-    return !fresh.isEmpty();
+    return !fresh.isEmpty() && !Thread.currentThread().isInterrupted(); // the client says so
   }
 
   /** Gives back those that may go on. */

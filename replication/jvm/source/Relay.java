@@ -126,6 +126,7 @@ final class Relay {
     Map<TopicPartition, Integer> moves = partitionTasks.moves(now);
     if (!moves.isEmpty()) {
       isHurried = true;
+      turnsOf.values().forEach(Turns::wakeUp);
       await(() -> running.stream().anyMatch(other -> other != query));
       isHurried = false;
       partitionTasks.move(moves);

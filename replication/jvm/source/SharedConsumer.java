@@ -17,6 +17,7 @@ import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.WakeupException;
 import replication.producer.SchemaGate;
 import replication.producer.Throttle;
 
@@ -32,8 +33,11 @@ final class SharedConsumer {
 
   private static final Duration ANSWER = Duration.ofSeconds(10);
 
-  /** How long a pause, or its end, goes unnoticed while no record comes. */
+  /** How long the end of a pause goes unnoticed while no record comes. */
   private static final Duration SLICE = Duration.ofMillis(500);
+
+  /** A wait while nothing is paused. Each end of one costs as much as an empty fetch. */
+  private static final Duration LONG = Duration.ofSeconds(5);
 
   /** After so many polls that left room, and twice as many each time they did not, fetches grow. */
   private static final int CALM_POLLS = 50;
@@ -49,11 +53,12 @@ final class SharedConsumer {
   private final Set<FetchedPartition> open = new LinkedHashSet<>();
   private final ClientSettings planned;
   private ClientSettings settings;
-  private Consumer<byte[], byte[]> consumer;
+  private volatile Consumer<byte[], byte[]> consumer;
   private final HeldUp heldUp;
   private FetchedPartition current;
   private Set<TopicPartition> paused = Set.of();
   private Map<String, Set<TopicPartition>> followed = Map.of();
+  private boolean isWoken;
   private long leftBytes;
   private int calmPolls; // in a row
   private int wantedPolls = CALM_POLLS;
@@ -144,7 +149,7 @@ final class SharedConsumer {
     }
   }
 
-  /** The next record of a batch without an end; null if none comes in time. */
+  /** The next record of a batch without an end; null if none comes in time, or before a wake-up. */
   ConsumerRecord<byte[], byte[]> next(long patienceMs) {
     noteSent();
     if (followed != PausedPartitions.all()) {
@@ -156,15 +161,25 @@ final class SharedConsumer {
     }
     long end = clock.getAsLong() + TimeUnit.MILLISECONDS.toNanos(patienceMs);
     long left;
-    while (record == null && (left = end - clock.getAsLong()) > 0) {
-      Duration slice = heldUp.isEmpty() ? SLICE : LOOK;
-      poll(Duration.ofNanos(Math.min(left, slice.toNanos())));
+    isWoken = false;
+    while (record == null && !isWoken && (left = end - clock.getAsLong()) > 0) {
+      poll(Duration.ofNanos(Math.min(left, slice().toNanos())));
       if (followed != PausedPartitions.all()) { // what was paused meanwhile is not passed on
         followPauses();
       }
       record = fetchedRecord();
     }
     return record;
+  }
+
+  /** A pause that begins need not be noticed before a record comes; its end must be. */
+  private Duration slice() {
+    return heldUp.isEmpty() ? (paused.isEmpty() ? LONG : SLICE) : LOOK;
+  }
+
+  /** Ends the wait for a record, now or when it begins; for any thread. */
+  void wakeUp() {
+    consumer.wakeup();
   }
 
   /** Called when a task asks for a record: its thread has passed on the one before. */
@@ -226,6 +241,9 @@ final class SharedConsumer {
     ConsumerRecords<byte[], byte[]> polled;
     try {
       polled = consumer.poll(patience);
+    } catch (WakeupException e) {
+      isWoken = true;
+      return false;
     } catch (OffsetOutOfRangeException e) {
       throw new IllegalStateException(SharedSource.DATA_LOSS + e.getMessage(), e);
     } catch (PollBudget.Exceeded e) { // all of it is fetched again, in smaller parts

@@ -2,6 +2,7 @@ package replication.source;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.TimeUnit;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.spark.TaskContext;
@@ -24,8 +25,8 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
   private static final RecordStatus RECORD = RecordStatus.newStatusWithoutArrivalTime(true);
   private static final RecordStatus NONE = RecordStatus.newStatusWithoutArrivalTime(false);
 
-  /** How long a task without records overlooks that its turn is over. */
-  private static final long LOOK_MS = 500;
+  /** How long a task without records overlooks that the next one waits for its turn. */
+  private static final long LOOK_MS = 2_000;
 
   private static final int LOOK_EACH = 64; // records: a clock costs more than the rest of a look
 
@@ -106,8 +107,11 @@ final class SharedReader implements SupportsRealTimeRead<InternalRow> {
       return null;
     }
     ConsumerRecord<byte[], byte[]> record = consumer.next(0); // what is fetched already
-    for (long left = timeoutMs; record == null && left > 0 && !turns.isDue(); left -= LOOK_MS) {
+    long end = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(timeoutMs);
+    long left = timeoutMs;
+    while (record == null && left > 0 && !turns.isDue()) {
       record = consumer.next(Math.min(left, LOOK_MS));
+      left = TimeUnit.NANOSECONDS.toMillis(end - System.nanoTime());
     }
     return record;
   }

@@ -62,6 +62,13 @@ final class Turns {
     return relay.isHurried();
   }
 
+  /** Lets a task that waits for records look whether it should end. */
+  synchronized void wakeUp() {
+    if (isTaken) {
+      consumer.wakeUp();
+    }
+  }
+
   /** Whether the task that has the consumer should end, since the next one is ready. */
   boolean isDue() {
     return relay.isHurried() || (isAwaited && relay.isLongEnough(System.nanoTime() - takenAt));

@@ -2,6 +2,7 @@ package replication.source;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -125,10 +126,11 @@ final class RelayTest {
     }
     busy(next);
     Turns turns = Relay.turns(share(0));
-    turns.take(share(0), CLIENT, false);
+    SharedConsumer idle = turns.take(share(0), CLIENT, false);
 
     CompletableFuture<Void> moving = CompletableFuture.runAsync(() -> relay.plan(one, Map.of()));
     await(turns); // though no task waits for it
+    assertNull(idle.next(TimeUnit.HOURS.toMillis(1)), "its wait for records ends");
     assertTrue(turns.isHurried(), "a task with many records looks at nothing else for each");
     assertFalse(moving.isDone());
     assertEquals(List.of(0, 0), List.of(tasks.of(A), tasks.of(C)));

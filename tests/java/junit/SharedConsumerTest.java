@@ -36,6 +36,7 @@ import org.apache.kafka.common.Node;
 import org.apache.kafka.common.PartitionInfo;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.TimeoutException;
+import org.apache.kafka.common.errors.WakeupException;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -77,6 +78,8 @@ final class SharedConsumerTest {
     private final Map<TopicPartition, Long> positions = new HashMap<>();
     private final Set<TopicPartition> turns = new LinkedHashSet<>(); // the last one had its last
     private final List<TopicPartition> seeks = new ArrayList<>();
+    private final List<Duration> waits = new ArrayList<>();
+    private boolean isWoken;
     private KafkaException trouble;
     private final PollBudget budget;
 
@@ -105,8 +108,18 @@ final class SharedConsumerTest {
     }
 
     @Override
+    public void wakeup() { // any thread's, while another one polls
+      isWoken = true;
+    }
+
+    @Override
     public synchronized ConsumerRecords<byte[], byte[]> poll(Duration patience) {
+      waits.add(patience);
       now += patience.toNanos();
+      if (isWoken) {
+        isWoken = false;
+        throw new WakeupException();
+      }
       Map<TopicPartition, List<ConsumerRecord<byte[], byte[]>>> found = new HashMap<>();
       Set<TopicPartition> wanted = new HashSet<>(assignment());
       wanted.removeAll(paused());
@@ -285,6 +298,19 @@ final class SharedConsumerTest {
   }
 
   @Test
+  void aWaitForRecordsIsOneOfTheClientUntilSomebodyEndsIt() {
+    consumer.begin(List.of(range(A, 0, TaskShare.NO_END)));
+    assertNull(consumer.next(5_000));
+    assertEquals(List.of(Duration.ofSeconds(5)), client().waits);
+
+    consumer.wakeUp();
+    assertNull(consumer.next(60_000));
+    assertEquals(2, client().waits.size(), "the wait ends with the wake-up");
+    logs.add(A, 1, 0);
+    assertEquals(0, consumer.next(60_000).offset());
+  }
+
+  @Test
   void aTopicThatIsDeletedUnderABatchIsNamedSoon() {
     logs.add(A, 1, 0);
     client().updatePartitions("t", List.of(new PartitionInfo("t", 0, Node.noNode(), null, null)));
@@ -370,7 +396,7 @@ final class SharedConsumerTest {
     most = 40;
     consumer.begin(List.of(range(A, 0, TaskShare.NO_END)));
     for (int record = 0; record < 200_000; record++) {
-      assertEquals(record, consumer.next(10_000).offset());
+      assertEquals(record, consumer.next(60_000).offset());
     }
 
     List<Long> sizes = asked.stream().map(settings -> settings.partitionBytes() / 1024).toList();
@@ -379,7 +405,7 @@ final class SharedConsumerTest {
     logs.add(A, 2_000_000, LongStream.range(200_000, 200_040).toArray());
     logs.add(A, 100, LongStream.range(200_040, 260_000).toArray());
     for (int record = 200_000; record < 260_000; record++) {
-      assertEquals(record, consumer.next(10_000).offset());
+      assertEquals(record, consumer.next(60_000).offset());
     }
     assertEquals(12, asked.size(), "they are smaller again, and for longer");
   }
@@ -865,6 +891,9 @@ final class SharedConsumerTest {
       consumer.begin(
           List.of(range(A, next(A), TaskShare.NO_END), range(B, next(B), TaskShare.NO_END)));
       assertNull(consumer.next(100), "in the next batch as well");
+      client().waits.clear();
+      assertNull(consumer.next(1_000), "and its end must be noticed soon");
+      assertEquals(Duration.ofMillis(500), client().waits.get(0));
       PausedPartitions.set(Map.of("B->A", Set.of(passed)));
       consumer.begin(
           List.of(range(A, next(A), TaskShare.NO_END), range(B, next(B), TaskShare.NO_END)));
