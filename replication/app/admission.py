@@ -77,6 +77,7 @@ class Admission:
             partial(self.admit, config, stop),
             partial(self.mode, config),
             lambda: self._needs().share(self._slots()),
+            lambda: self._needs().sharing,
         )
 
     def reserve(

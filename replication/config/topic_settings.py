@@ -53,7 +53,8 @@ TASKS_MAX: Final = ConfigKey(
     "tasks.max",
     "number",
     "",
-    "maximum tasks of the flow with the shared source; by default one for each core, at most 8",
+    "maximum tasks of the flow with the shared source; by default one for each core, at most 8, "
+    "and in Real-Time Mode two for each core of all flows together",
     "MirrorMaker 2's default is 1; Spark's source has a task for each partition",
     least=1,
 )

@@ -22,6 +22,9 @@ TOKENS: Final = "spark.kafka.clusters."
 MOST_TASKS: Final = 8
 """Of a flow, unless ``tasks.max`` says another number: a few keep a machine's network busy."""
 
+TASKS_PER_CORE: Final = 2
+"""Of all flows that keep tasks: each has one, and with few flows one of them can use all cores."""
+
 Reader = Literal["shared", "spark"]
 
 
@@ -102,11 +105,16 @@ def obstacle_to_sharing(is_there: Callable[[str], bool], settings: Iterable[str]
     return ""
 
 
-def most_tasks(cores: int, tasks_max: int | None) -> int:
+def most_tasks(cores: int, tasks_max: int | None, sharing: int = 1) -> int:
     """Returns the most tasks of a flow with the shared source.
 
     Args:
         cores: Those of the application: of this machine, or task slots of executors.
         tasks_max: ``tasks.max``; None if the file does not say it.
+        sharing: How many flows keep tasks on these cores. A task that waits costs as much as a
+            client; so all flows together have about `TASKS_PER_CORE`.
     """
-    return max(1, min(cores, MOST_TASKS)) if tasks_max is None else tasks_max
+    if tasks_max is not None:
+        return tasks_max
+    fair = -(-TASKS_PER_CORE * cores // max(1, sharing))
+    return max(1, min(cores, MOST_TASKS, fair))

@@ -73,6 +73,17 @@ def test_tasks_follow_the_cores_unless_the_file_says_how_many(
     assert most_tasks(cores, tasks_max) == expected
 
 
+@pytest.mark.parametrize(
+    ("cores", "sharing", "expected"),
+    [(2, 2, 2), (2, 3, 2), (2, 4, 1), (2, 20, 1), (16, 4, 8), (16, 20, 2), (0, 20, 1), (2, 0, 2)],
+)
+def test_many_flows_have_two_tasks_for_each_core_together(
+    cores: int, sharing: int, expected: int
+) -> None:
+    assert most_tasks(cores, None, sharing) == expected
+    assert most_tasks(cores, 5, sharing) == 5, "tasks.max is the file's word"
+
+
 @pytest.mark.parametrize("source", ["auto", "shared", "spark"])
 def test_a_file_may_choose_the_source_and_the_tasks_of_one_flow(source: Source) -> None:
     settings = {**ONE_FLOW, "A->B.replication.source": source, "tasks.max": "7"}

@@ -1,7 +1,8 @@
 """How many tasks a flow's generations have, and whether those that run still fit.
 
 With Spark's source a task for each partition, as far as there are slots; with the shared source a
-few for all partitions, by the cores or ``tasks.max``, and in Real-Time Mode by the slots.
+few for all partitions, by the cores or ``tasks.max``, and in Real-Time Mode by the slots and the
+number of flows.
 """
 
 from collections.abc import Collection
@@ -33,6 +34,7 @@ class FlowTasks:
         self._is_auto = context.config.mode == "auto"
         self._mode_now = admitted.mode_now
         self._share = admitted.share or self._all_slots
+        self._sharing = admitted.sharing
 
     @cached_property
     def source(self) -> Reader:
@@ -58,7 +60,7 @@ class FlowTasks:
         free = self._share() - _slots(running) if mode == "realtime" else task_slots(spark)
         free -= later
         possible = free if most is None else min(free, most - _sum(running) - later)
-        tasks = max(1, min(partitions, self._most(), possible))
+        tasks = max(1, min(partitions, self._most(mode), possible))
         is_here = is_local_mode(spark.sparkContext.master) and is_reported(spark)
         has_room = mode == "realtime" and free >= ROOM_FOR_TURNS * tasks
         return Reading(mode, "shared", tasks, is_here and has_room)
@@ -101,13 +103,14 @@ class FlowTasks:
         if mode != "realtime" or self.source == "spark":
             return ""
         tasks, share = _sum(running), self._share()
-        possible = min(partitions, self._most(), share)
+        possible = min(partitions, self._most(mode), share)
         if tasks > share or possible >= 2 * tasks:
             return f"{tasks} tasks run, {possible} fit now"
         return ""
 
-    def _most(self) -> int:
-        return most_tasks(task_cores(self._context.spark), self._context.config.tasks_max)
+    def _most(self, mode: Mode) -> int:
+        sharing = self._sharing() if mode == "realtime" else 1  # other tasks end when they are idle
+        return most_tasks(task_cores(self._context.spark), self._context.config.tasks_max, sharing)
 
     def _all_slots(self) -> int:
         return Continuous(sharing=1).share(task_slots(self._context.spark))
