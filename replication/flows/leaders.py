@@ -9,7 +9,7 @@ from replication.model import Topic, TopicPartition
 ELECTION_SECONDS: Final = 3.0
 """So long may a partition be without a leader before that is worth a word."""
 
-OLD_SECONDS: Final = 7.0
+OLD_SECONDS: Final = 8.0
 """What was described so long before a broker fell silent does not say whom it led: its partitions
 may have moved since. It is as long as it takes to say that a broker is silent."""
 

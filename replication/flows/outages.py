@@ -24,6 +24,9 @@ log = Log(__name__)
 
 
 LOOK_SECONDS: Final = 1.0
+REST_SECONDS: Final = 2.0
+"""Between two looks while all brokers answer and lead."""
+
 REMIND_SECONDS: Final = 60.0
 WAKE_SECONDS: Final = 0.2
 """How late a flow that waits for a cluster learns that it answers."""
@@ -102,6 +105,10 @@ class Outages(AbstractContextManager["Outages"]):
         return all(cluster.is_answering for cluster in self._clusters)
 
     @property
+    def _are_calm(self) -> bool:
+        return all(cluster.is_calm for cluster in self._clusters) and not self.leaderless
+
+    @property
     def leaderless(self) -> frozenset[TopicPartition]:
         """The upstream partitions that, as it has said, no broker of a cluster leads.
 
@@ -155,7 +162,7 @@ class Outages(AbstractContextManager["Outages"]):
     def _look_on(self) -> None:
         self._tables.use_background()
         with suppress(Py4JError):  # the JVM has ended, and all flows with it
-            while not self._over.wait(LOOK_SECONDS):
+            while not self._over.wait(REST_SECONDS if self._are_calm else LOOK_SECONDS):
                 self._look()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""Watches whether a cluster and its brokers answer: small questions, every second, for all flows.
+"""Watches whether a cluster and its brokers answer: small questions, always, for all flows.
 
 What else fails while a cluster is away says so late, or not at all: a consumer waits without an
 error, a request fails after its own timeout. So nothing infers an outage from failures; whoever
@@ -30,6 +30,11 @@ from replication.model import TopicPartition
 log = Log(__name__)
 
 LOOK_SECONDS: Final = 1.0
+"""Between two questions while one was not answered."""
+
+REST_SECONDS: Final = 2.0
+"""The same while all are answered."""
+
 ANSWER_SECONDS: Final = 2.0
 """How long a question waits. A broker that is paused keeps its connections and never answers."""
 
@@ -39,7 +44,7 @@ PING_SECONDS: Final = 1.0
 LATE_SECONDS: Final = 0.5
 """A leader that has not answered the client after so long is asked at its own address."""
 
-SILENT_SECONDS: Final = 7.0
+SILENT_SECONDS: Final = 8.0
 """Without an answer, a cluster is said to be silent: longer than an election, or a long pause of a
 broker's JVM, and short enough for an event within 15 s."""
 
@@ -150,6 +155,11 @@ class ClusterWatch:
         return not self._whole.failures
 
     @property
+    def is_calm(self) -> bool:
+        """Whether the last question was answered by all brokers that were asked."""
+        return self.is_answering and not any(own.failures for own in self._brokers.values())
+
+    @property
     def silent_brokers(self) -> Mapping[int, ObservedSilence]:
         """The brokers that do not answer, of those that lead followed partitions."""
         brokers = self._brokers
@@ -164,7 +174,7 @@ class ClusterWatch:
         self._ask(patience=0.0)
 
     def _watch(self) -> None:
-        while not self._over.wait(LOOK_SECONDS):
+        while not self._over.wait(REST_SECONDS if self.is_calm else LOOK_SECONDS):
             self._ask(SILENT_SECONDS)
         for admin in self._opened:
             admin.close()

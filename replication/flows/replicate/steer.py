@@ -39,7 +39,8 @@ WRITE_AGAIN_SECONDS: Final = 30.0
 RISK_SECONDS: Final = 60.0
 """Between two looks at what the source keeps of paused partitions."""
 
-_SLICE_SECONDS: Final = 0.5
+_SLICE_SECONDS: Final = 1.0
+"""How late a change is noticed: as late as the process lists the changes of all its flows."""
 
 
 class Steer:

@@ -26,9 +26,10 @@ LOOK_SECONDS: Final = 1.0
 LARGEST_SHARE: Final = 0.1
 """Of the time that looks may take: thousands of topics are looked at less often."""
 
-REST_SECONDS: Final = 5.0
+REST_SECONDS: Final = 7.0
 """Between two looks at all topics, while each is what it was and has its leaders. A broker that
-falls silent must have been described a moment before: see `replication.flows.leaders`."""
+falls silent must have been described a moment before, and the others after that: shorter than it
+takes to say that one is silent. See `replication.flows.leaders`."""
 
 PARTITIONS_PER_SECOND: Final = 500
 """Where that is longer: a look costs as much as there are partitions, however far a cluster is."""
@@ -77,6 +78,7 @@ class TopicIdWatch:
         )
         self._looks = IdLooks()
         self._ended = 0
+        self._is_wanted = Event()  # at what was copied, or at once
         self._is_waited_for = Event()
         self._is_closed = False
         self._news = Condition()
@@ -90,7 +92,9 @@ class TopicIdWatch:
     def want(self, topics: Iterable[str]) -> int:
         """Lets *topics* be looked at; returns which look, by number, checks what they are now."""
         with self._news:
-            return self._looks.want(topics)
+            number = self._looks.want(topics)
+            self._is_wanted.set()
+            return number
 
     def is_same(self, topic: str, look: int) -> bool:
         """Returns whether *look*, by number, or a later one found upstream *topic*'s ids."""
@@ -100,7 +104,7 @@ class TopicIdWatch:
         """Waits for one more look at all topics, not for long; returns its number."""
         with self._news:
             number = self._looks.begun + 1
-            self._is_waited_for.set()
+            self._hurry()
             if not self._is_closed:  # and no earlier look was late
                 self._is_closed = not self._news.wait_for(
                     lambda: self._ended >= number, LAST_LOOK_SECONDS
@@ -110,11 +114,16 @@ class TopicIdWatch:
     def close(self) -> None:
         """Ends the looks. One that waits for a cluster ends with its request."""
         self._is_closed = True
+        self._hurry()
+
+    def _hurry(self) -> None:
         self._is_waited_for.set()
+        self._is_wanted.set()
 
     def _look_on(self) -> None:
         at_all, at_some, due = Rhythm(), Rhythm(), 0.0
         while True:
+            self._is_wanted.wait(max(0.0, due - at_some.pause - time.monotonic()))
             is_waited_for = self._is_waited_for.wait(at_some.pause)
             if self._is_closed:
                 return
@@ -124,6 +133,8 @@ class TopicIdWatch:
             with self._news:
                 plan = self.plan
                 names = self._looks.begin(plan.topics, is_whole=is_whole)
+                if not names:
+                    self._is_wanted.clear()
             if not names:
                 continue
             found, ended = self._look(plan, names), time.monotonic()
