@@ -6,9 +6,10 @@ is said once, and the next one is newer anyway.
 
 import time
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from functools import partial
+from threading import RLock
 from typing import Final
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
@@ -22,7 +23,7 @@ from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.internal_topic import faults_of
 from replication.log import Log
 from replication.mm2.status_records import partition_of
-from replication.model import NewTopic, TopicPartition
+from replication.model import NewTopic, Topic, TopicPartition
 
 log = Log(__name__)
 
@@ -41,8 +42,94 @@ LATE: Final = ClientFailure("_MSG_TIMED_OUT", "not acknowledged in time")
 MOST_WAITING: Final = 100
 """Records that may be on their way while more are written."""
 
+ROUND_SECONDS: Final = 1.0
+"""How long an answer about the topics holds."""
+
 StatusRecord = tuple[bytes, bytes | None]
 """A key and a value; None removes what the key had."""
+
+
+class StatusClients(AbstractContextManager["StatusClients"]):
+    """The clients that write to the status topics of one target. They are closed with the block.
+
+    Args:
+        target: The target; flows whose `key_of` is the same may share the clients.
+
+    Attributes:
+        lock: Of whoever uses them.
+    """
+
+    def __init__(self, target: ClusterConfig) -> None:
+        self.lock = RLock()
+        self._target = target
+        self.properties = {
+            key: value for key, value in target.producer.items() if key not in PRODUCER_ONLY
+        }
+        self._cluster: Cluster | None = None
+        self._sender: RecordSender | None = None
+        self._names = set[str]()  # of the topics that anybody has asked for
+        self._found: Mapping[str, Topic] = {}
+        self._found_at = -ROUND_SECONDS
+
+    @staticmethod
+    def key_of(target: ClusterConfig) -> Hashable:
+        """Returns what the targets of flows have in common that may share clients."""
+        return target.alias, frozenset(target.admin.items()), frozenset(target.producer.items())
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the connections."""
+        with self.lock:
+            if self._cluster is not None:
+                self._cluster.__exit__()
+            self._cluster = self._sender = None
+
+    @property
+    def cluster(self) -> Cluster:
+        """The target."""
+        target = self._target
+        self._cluster = self._cluster or Cluster(
+            target.alias,
+            target.admin,
+            client_id="replication-status",
+            patience_s=PATIENCE_SECONDS,
+        )
+        return self._cluster
+
+    def find(self, name: str) -> Topic | None:
+        """Returns the topic *name* as it was a moment ago, None if it was not there.
+
+        The flows of a process ask one after the other, so one question is about all their topics.
+
+        Raises:
+            ClusterError: The cluster does not answer, or rejects the topic.
+        """
+        is_recent = time.monotonic() - self._found_at < ROUND_SECONDS
+        if is_recent and name in self._found:
+            return self._found[name]
+        self._names.add(name)
+        try:
+            found = self.cluster.describe(self._names)
+        except CallError as error:
+            if not error.rejected:
+                raise
+            return self.cluster.describe([name]).get(name)
+        self._found, self._found_at = found, time.monotonic()
+        return found.get(name)
+
+    @property
+    def sender(self) -> RecordSender:
+        """The producer; another one after each `drop_sender`.
+
+        Raises:
+            ClientError: It cannot be created.
+        """
+        self._sender = self._sender or open_sender(self.properties, DELIVERY_SECONDS)
+        return self._sender
+
+    def drop_sender(self) -> None:
+        """Lets the next record have a new producer: some failures are final for one."""
+        self._sender = None
+        self._found_at = -ROUND_SECONDS  # what was found may be why it failed
 
 
 class StatusTopic(AbstractContextManager["StatusTopic"]):
@@ -50,21 +137,19 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
 
     Args:
         config: The flow.
+        clients: Those of its target; its own by default.
 
     Attributes:
         skew: How far the cluster's clocks are ahead at most; None while it has stamped nothing.
     """
 
-    def __init__(self, config: FlowConfig) -> None:
+    def __init__(self, config: FlowConfig, clients: StatusClients | None = None) -> None:
         self.skew: Skew | None = None
         self.name = config.status.storage_topic
         self._config = config.status
-        self._target: ClusterConfig = config.target
-        self._properties = {
-            key: value for key, value in config.target.producer.items() if key not in PRODUCER_ONLY
-        }
-        self._cluster: Cluster | None = None
-        self._sender: RecordSender | None = None
+        self._alias = config.target.alias
+        self._clients = clients or StatusClients(config.target)
+        self._sender: RecordSender | None = None  # of what waits
         self._id = ""
         self._partitions = 0
         self._waiting = 0
@@ -75,9 +160,7 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
-        if self._cluster is not None:
-            self._cluster.__exit__()
-        self._cluster = self._sender = None
+        self._clients.__exit__()
 
     def write(self, records: Iterable[StatusRecord], seconds: float) -> bool:
         """Writes *records*, and returns when they are acknowledged.
@@ -95,34 +178,37 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         Raises:
             ClusterError: The cluster does not answer, or rejects the topic or a record.
         """
+        with self._clients.lock:
+            return self._write(records, seconds)
+
+    def _write(self, records: Iterable[StatusRecord], seconds: float) -> bool:
         if is_other := self._prepare():  # the client remembers the partitions of the old one
-            self._sender = None
-            self._waiting = 0
+            self._clients.drop_sender()
         self._failure = None
         try:
             self._send(records, seconds)
         except ClientError as error:
             self._failure = error.failure
         if self._failure is not None:
-            self._sender = None  # some failures are final for a client
-            self._waiting = 0
+            self._clients.drop_sender()
             raise self._error(self._failure)
         if self._waiting:
             raise self._error(LATE)
         return is_other
 
     def _send(self, records: Iterable[StatusRecord], seconds: float) -> None:
-        if self._sender is None:
-            self._sender = open_sender(self._properties, DELIVERY_SECONDS)
-        self._sender.flush(0)
+        sender = self._clients.sender
+        if sender is not self._sender:
+            self._sender, self._waiting = sender, 0
+        sender.flush(0)
         if self._waiting >= MOST_WAITING:  # the client gives them up by itself
             return
         for key, value in records:
             self._waiting += 1
             to = TopicPartition(self.name, partition_of(key, self._partitions))
             done = partial(self._delivered, to.partition, time.time(), time.monotonic())
-            self._sender.send(to, key, value, done)
-        self._sender.flush(seconds)
+            sender.send(to, key, value, done)
+        sender.flush(seconds)
 
     def _delivered(
         self,
@@ -142,8 +228,7 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
 
     def _prepare(self) -> bool:
         """Makes sure that the topic is there; returns whether it is another one than before."""
-        cluster = self._cluster = self._cluster or self._new_cluster()
-        topic = cluster.describe([self.name]).get(self.name)
+        cluster, topic = self._clients.cluster, self._clients.find(self.name)
         if topic is None:
             partitions, factor = self._config.partitions, self._config.replication_factor
             new = NewTopic(self.name, partitions, factor, SETTINGS)
@@ -156,15 +241,6 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         self._partitions = topic.partitions
         return is_other
 
-    def _new_cluster(self) -> Cluster:
-        target = self._target
-        return Cluster(
-            target.alias,
-            target.admin,
-            client_id="replication-status",
-            patience_s=PATIENCE_SECONDS,
-        )
-
     def _error(self, failure: ClientFailure) -> CallError:
         call = WRITE_TOPIC.of(self.name)
-        return call_error(self._target.alias, self._properties, call, failure)
+        return call_error(self._alias, self._clients.properties, call, failure)

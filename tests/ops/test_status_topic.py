@@ -1,6 +1,7 @@
 """The status topic: written by a flow's owner, read by commands, by Connect, and beside MM2."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,8 +17,8 @@ from replication.figures.words import Holder
 from replication.flows.publish.publisher import FlowPublisher
 from replication.kafka.cluster import Cluster
 from replication.kafka.status_reader import StatusReader
-from replication.kafka.status_topic import SETTINGS
-from replication.model import Flow, Part
+from replication.kafka.status_topic import ROUND_SECONDS, SETTINGS, StatusClients
+from replication.model import Flow, Part, Topic
 from tests.support.flows import flow_config, unique_flow
 from tests.support.java_tools import status_store
 from tests.support.least_privilege import Strict, grant, line_for
@@ -147,13 +148,8 @@ def test_without_permission_one_line_is_logged_until_it_is_granted(
     strict: Strict, said: SaidLines, idempotent: str
 ) -> None:
     flow = unique_flow()
-    login = {
-        f"{alias}.{key}": value
-        for alias, side in zip((flow.source, flow.target), strict, strict=True)
-        for key, value in side.client("SCRAM").items()
-    } | {f"{flow.target}.producer.enable.idempotence": idempotent}
+    config = _secured_config(strict, flow, idempotent)
     brokers = (strict[0].broker, strict[1].broker)
-    config = flow_config(*brokers, topics="none", settings=login, flow=flow)
     publisher = FlowPublisher(config)
     topic = config.status.storage_topic
 
@@ -174,6 +170,61 @@ def test_without_permission_one_line_is_logged_until_it_is_granted(
     assert "--operation Write" in unwritten.text
     assert read(config) is not None
     publisher.close()
+
+
+def test_flows_to_one_target_share_clients_and_none_needs_the_permissions_of_another(
+    strict: Strict, said: SaidLines
+) -> None:
+    denied, allowed = (_secured_config(strict, unique_flow()) for _ in range(2))
+    clients = StatusClients(allowed.target)
+    publishers = [FlowPublisher(config, clients) for config in (denied, allowed)]
+    create_topic(strict[1].broker.bootstrap, denied.status.storage_topic, 1)
+    for operation in ("Create", "Describe", "Write", "Read"):
+        grant(strict[1].broker, line_for(operation, "topic", allowed.status.storage_topic))
+
+    for _ in range(2):
+        for config, publisher in zip((denied, allowed), publishers, strict=True):
+            publisher.publish(seen(config.flow), holders(1))
+
+    assert [line.flow for line in said.of("status_not_published")] == [str(denied.flow)]
+    assert read(allowed) is not None
+    clients.__exit__()
+
+
+def test_the_topics_of_all_flows_are_looked_up_together_and_one_that_is_new_at_once(
+    clusters: Clusters, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[int]()
+    describe = Cluster.describe
+
+    def counted(self: Cluster, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
+        names = list(names)
+        asked.append(len(names))
+        return describe(self, names, listed=listed)
+
+    configs = [flow_config(*clusters, topics="none", flow=unique_flow()) for _ in range(3)]
+    with StatusClients(configs[0].target) as clients:
+        publishers = [FlowPublisher(config, clients) for config in configs]
+        for config, publisher in zip(configs, publishers, strict=True):
+            publisher.publish(seen(config.flow), holders(1))
+        time.sleep(ROUND_SECONDS)  # what an answer holds for
+        monkeypatch.setattr(Cluster, "describe", counted)
+        for config, publisher in zip(configs, publishers, strict=True):
+            publisher.publish(seen(config.flow), holders(2))
+        monkeypatch.undo()
+
+    assert asked == [3]
+    assert all(read(config) is not None for config in configs)
+
+
+def _secured_config(strict: Strict, flow: Flow, idempotent: str = "true") -> FlowConfig:
+    login = {
+        f"{alias}.{key}": value
+        for alias, side in zip((flow.source, flow.target), strict, strict=True)
+        for key, value in side.client("SCRAM").items()
+    } | {f"{flow.target}.producer.enable.idempotence": idempotent}
+    brokers = (strict[0].broker, strict[1].broker)
+    return flow_config(*brokers, topics="none", settings=login, flow=flow)
 
 
 def _is_refused(publisher: FlowPublisher, flow: Flow, said: SaidLines, times: int) -> bool:

@@ -17,7 +17,7 @@ from replication.figures.clocks import Skew, worst
 from replication.figures.observation import ENDED, Observation
 from replication.figures.words import Holder, TopicWords, part_words, topic_key
 from replication.flows.publish.topic_turns import TopicTurns, urgent_topics
-from replication.kafka.status_topic import StatusTopic
+from replication.kafka.status_topic import StatusClients, StatusTopic
 from replication.log import Log
 from replication.model import Flow, Part
 
@@ -42,12 +42,13 @@ class FlowPublisher:
 
     Args:
         config: The flow.
+        clients: Those of its target; its own by default.
     """
 
-    def __init__(self, config: FlowConfig) -> None:
+    def __init__(self, config: FlowConfig, clients: StatusClients | None = None) -> None:
         self._config = config
         self.log = log.bind(config.flow)
-        self._topic = StatusTopic(config)
+        self._topic = StatusTopic(config, clients)
         self._topics = TopicWords()
         self._turns = TopicTurns(time.monotonic())
         self._failure = ""
@@ -115,7 +116,12 @@ class Publishers(AbstractContextManager["Publishers"]):
 
     def __init__(self, flows: Sequence[tuple[FlowConfig, Holders]]) -> None:
         flows = [one for one in flows if one[0].status.storage_topic]
-        self._by_flow = {config.flow: FlowPublisher(config) for config, _ in flows}
+        key_of = StatusClients.key_of
+        clients = {key_of(config.target): StatusClients(config.target) for config, _ in flows}
+        self._by_flow = {
+            config.flow: FlowPublisher(config, clients[key_of(config.target)])
+            for config, _ in flows
+        }
         self._holders = {config.flow: holders for config, holders in flows}
         self._newest: dict[Flow, Observation] = {}
         self._has_ended = set[Flow]()
