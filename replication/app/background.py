@@ -14,12 +14,15 @@ from replication.flows.head_start import HeadStart
 from replication.flows.heartbeats import Heartbeats, emitting_once
 from replication.flows.identity import Identity
 from replication.flows.metadata.query import MetadataSync, is_wanted
-from replication.flows.supervised import Supervised
+from replication.flows.supervised import POLL_SECONDS, Supervised
 from replication.model import Flow, Job, runs
 from replication.spark.late import LateSession, Session
 from replication.state.lease import Lease
 
 JOIN_SECONDS = 10.0
+METADATA_POLL_SECONDS = 5.0
+"""How long a failure of that query may go unnoticed: it has a round in minutes."""
+
 STOP_SECONDS = 0.5
 """Between two looks of a standby that waits for the records whether it is to stop."""
 
@@ -104,7 +107,8 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
         if error is not None:
             raise error
     else:
-        with _flow_query(context, "metadata", job, stop, MetadataSync(context).query):
+        query = MetadataSync(context).query
+        with _flow_query(context, "metadata", job, stop, query, METADATA_POLL_SECONDS):
             yield
 
 
@@ -164,6 +168,7 @@ def _flow_query(
     job: Job,
     stop: threading.Event,
     query: Callable[[], DataStreamWriter],
+    poll_seconds: float = POLL_SECONDS,
     **around_stop: Callable[[], None],
 ) -> Iterator[None]:
     """Runs a query of a flow, at the same time as its records, under the lease of that part."""
@@ -184,6 +189,7 @@ def _flow_query(
         **around_stop,
         head_start=context.head_start,
     )
+    thread.poll_seconds = poll_seconds
     with _running(thread, stop):
         yield
 

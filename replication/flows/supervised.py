@@ -45,6 +45,9 @@ class Supervised(threading.Thread):
         after_stop: Completes what the query left, while the lease is still held; may raise an error
             that a retry can resolve.
         head_start: What the first start of the query waits for; nothing by default.
+
+    Attributes:
+        poll_seconds: How long a failure, or the loss of the lease, may go unnoticed.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Supervised(threading.Thread):
         self._before_stop = before_stop
         self._after_stop = after_stop
         self._head_start = head_start or HeadStart()
+        self.poll_seconds = POLL_SECONDS
 
     def run(self) -> None:
         """Does the thread's work."""
@@ -104,7 +108,7 @@ class Supervised(threading.Thread):
     def _watch(self, query: StreamingQuery, lease: Lease | None) -> bool:
         """Waits until the query ends or must stop; returns whether it had made progress."""
         try:
-            while not self._stop_event.wait(POLL_SECONDS):
+            while not self._stop_event.wait(self.poll_seconds):
                 if lease is not None:
                     lease.check()
                 if not query.isActive:

@@ -1,5 +1,6 @@
 """What the driver's JVM has added up of the executors' reports, for one flow."""
 
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple
@@ -12,6 +13,9 @@ from replication.model import Flow
 from replication.spark.acknowledged import DRIVER_REPORTS
 from replication.spark.jvm_figures import JVM_FIGURES, JvmUse, read_use
 from replication.spark.limits import LimitUse, read_uses
+
+LOOK_SECONDS: Final = 1.0
+"""How long a look at all flows lasts at most, for which the JVM is asked once what it uses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,15 @@ class ReportedFigures:
     def __init__(self, jvm: JVMView) -> None:
         driver = known_class(jvm, DRIVER_REPORTS)
         self._java = None if driver is None else _Java.of(driver, jvm)
+        self._is_loaded = False
+        self._use: tuple[float, JvmUse] | None = None
 
     @property
     def is_loaded(self) -> bool:
-        """Whether executors report."""
-        return self._java is not None and bool(self._java.is_loaded())
+        """Whether executors report: from the start of Spark to the end of the process."""
+        if self._java is not None and not self._is_loaded:
+            self._is_loaded = bool(self._java.is_loaded())
+        return self._is_loaded
 
     def now(self) -> int:
         """Returns a time to give to `have_reported`."""
@@ -73,8 +81,15 @@ class ReportedFigures:
         if self._java is None or not self.is_loaded:
             return None
         found = parse(str(self._java.figures(str(flow))))
-        use, limits = read_use(self._java.use()), read_uses(self._java.limits(str(flow)))
-        return replace(found, use=use, limits=tuple(limits))
+        limits = read_uses(self._java.limits(str(flow)))
+        return replace(found, use=self._use_of(self._java), limits=tuple(limits))
+
+    def _use_of(self, java: "_Java") -> JvmUse:
+        """Returns what the JVM uses now; the flows of one look are asked one after the other."""
+        now = time.monotonic()
+        if self._use is None or now - self._use[0] >= LOOK_SECONDS:
+            self._use = now, read_use(java.use())
+        return self._use[1]
 
 
 class _Java(NamedTuple):

@@ -347,7 +347,11 @@ def _slot_counter(context: SparkContext) -> Callable[[], Any]:
     """Returns what counts the slots of *context* by one call; a running flow asks all the time."""
     java: Any = context._jsc.sc()  # noqa: SLF001 - it has no public name
     profile = java.resourceProfileManager().defaultResourceProfile()
-    return partial(java.maxNumConcurrentTasks, profile)
+    count = partial(java.maxNumConcurrentTasks, profile)
+    if not is_local_mode(context.master):
+        return count
+    slots = count()  # threads of this process, which neither come nor go
+    return lambda: slots
 
 
 def sharing_of(

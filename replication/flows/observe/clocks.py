@@ -7,7 +7,10 @@ the leader of its controllers, which tells it to users with DESCRIBE on the clus
 import time
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
+
+from py4j.protocol import Py4JError
 
 from replication.config.tree import ClusterConfig
 from replication.figures.clocks import Skew, SkewMeter
@@ -36,6 +39,7 @@ class Clocks:
         self._written = written
         self._told = defaultdict[str, SkewMeter](SkewMeter)
         self._due: dict[str, float] = {}
+        self._quorums: dict[str, Quorum] = {}  # a new client costs more than all its questions
 
     def skew(self, alias: str) -> Skew | None:
         """Returns how far the clock of cluster *alias* is ahead; None if that is unknown."""
@@ -48,6 +52,17 @@ class Clocks:
         """Forgets what a cluster has told that is silent now: its clock may be set meanwhile."""
         self._told.pop(alias, None)
         self._due.pop(alias, None)
+        self._close(alias)
+
+    def close(self) -> None:
+        """Closes the clients."""
+        for alias in list(self._quorums):
+            self._close(alias)
+
+    def _close(self, alias: str) -> None:
+        if (quorum := self._quorums.pop(alias, None)) is not None:
+            with suppress(Py4JError):  # the JVM has ended, and the client with it
+                quorum.__exit__()
 
     def ask(self, cluster: ClusterConfig) -> None:
         """Asks the controllers of *cluster*, at most once a minute, if its clock is not known.
@@ -59,19 +74,23 @@ class Clocks:
             return
         self._due[alias] = now + UNTOLD_SECONDS
         try:
-            stamp = _stamp_of(cluster)
+            stamp = self._stamp_of(cluster)
         except CallError as error:
+            self._close(alias)
             if error.is_temporary:
                 self._due[alias] = now + EACH_SECONDS
             return
-        if stamp is not None:
-            self._due[alias] = now + EACH_SECONDS
-            self._told[alias].add(*stamp)
+        if stamp is None:
+            self._close(alias)
+            return
+        self._due[alias] = now + EACH_SECONDS
+        self._told[alias].add(*stamp)
 
-
-def _stamp_of(cluster: ClusterConfig) -> tuple[float, float, float] | None:
-    jvm = shared_jvm()
-    if not has_our_classes(jvm):
-        return None
-    with Quorum(jvm, cluster.alias, {**cluster.admin, **PATIENCE}) as quorum:
-        return quorum.stamp()
+    def _stamp_of(self, cluster: ClusterConfig) -> tuple[float, float, float] | None:
+        alias = cluster.alias
+        if alias not in self._quorums:
+            jvm = shared_jvm()
+            if not has_our_classes(jvm):
+                return None
+            self._quorums[alias] = Quorum(jvm, alias, {**cluster.admin, **PATIENCE})
+        return self._quorums[alias].stamp()

@@ -111,6 +111,8 @@ class Observer:
 
     def _run(self) -> None:
         with self._resources:
+            if self._clocks is not None:
+                self._resources.callback(self._clocks.close)
             due = time.monotonic()
             while not self._over.wait(max(0.0, due - time.monotonic())):
                 due = time.monotonic() + self._pause()
