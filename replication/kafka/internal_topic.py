@@ -120,6 +120,13 @@ class InternalTopic:
         for error in self.write_each(list(records)).values():
             raise error
 
+    def disconnect(self) -> None:
+        """Closes the producer that `write` has opened; the next record opens another one.
+
+        One that waits wakes up several times a second, in threads of its own.
+        """
+        self._sender = None
+
     def write_each(self, records: Sequence[tuple[bytes, bytes]]) -> dict[int, CallError]:
         """Writes keys and values in order, and returns when each is acknowledged or rejected.
 

@@ -146,6 +146,8 @@ class MapWriter:
         """
         if finished.runs:
             self._unwritten.append(finished)
+        else:
+            self._syncs.rest()
         try:
             self._write_kept()
         except StateError as error:
@@ -199,6 +201,11 @@ class Syncs:
             self._unsent = {tp: syncs[-1:] for tp, syncs in self._unsent.items()}
         else:
             self._unsent = {}
+
+    def rest(self) -> None:
+        """Ends the connection of a flow that has copied nothing for a while."""
+        if self._topic is not None and not self._unsent:
+            self._topic.disconnect()
 
     def forget(self, partitions: Iterable[TopicPartition]) -> None:
         """Lets the syncs of *partitions* begin again."""

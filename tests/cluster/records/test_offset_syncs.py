@@ -1,16 +1,21 @@
 """Offset syncs follow the finished runs, and neither checkpoints nor records depend on them."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pyspark.sql import SparkSession
 
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.replicate.map_writer import offset_syncs_topic
+from replication.kafka.api import RecordSender
+from replication.kafka.clients import open_sender
+from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
 from replication.model import Committed, TopicPartition
 from tests.support.checkpoints import config_of, emitted, replicated
-from tests.support.flows import unique_flow
+from tests.support.flows import RunningFlow, unique_flow
 from tests.support.groups import commit
 from tests.support.local import Clusters
 from tests.support.topics import fill, send
@@ -74,3 +79,39 @@ def test_offset_syncs_that_cannot_be_written_do_not_delay_replication(
     remote = TopicPartition(f"{flow.source}.{topic_name}", 0)
     assert context.target.log_ends([remote]) == {remote: 100}
     assert "event=offset_syncs_delayed" in caplog.text
+
+
+def test_a_flow_at_rest_keeps_no_producer_for_its_syncs_and_has_one_again_with_the_next_record(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened, is_at_rest = list[RecordSender](), Event()
+    disconnect = InternalTopic.disconnect
+
+    def opening(properties: Mapping[str, str], timeout_s: float) -> RecordSender:
+        opened.append(open_sender(properties, timeout_s))
+        return opened[-1]
+
+    def resting(topic: InternalTopic) -> None:
+        disconnect(topic)
+        if opened:
+            is_at_rest.set()
+
+    monkeypatch.setattr("replication.kafka.internal_topic.open_sender", opening)
+    monkeypatch.setattr(InternalTopic, "disconnect", resting)
+    settings = {"state.write.interval.seconds": "1", "offset.lag.max": "0"}
+    config = config_of(clusters, topic_name, settings, unique_flow())
+    fill(clusters[0], topic_name, 1, 100)
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    topic = offset_syncs_topic(flow.context)
+
+    flow.until(is_at_rest.is_set)
+    known = len(topic.records())
+    send(clusters[0], topic_name, 1, 10)
+    flow.until(lambda: len(topic.records()) > known)
+    flow.stop()
+
+    assert len(opened) == 2
