@@ -81,7 +81,8 @@ class StatusClients(AbstractContextManager["StatusClients"]):
         with self.lock:
             if self._cluster is not None:
                 self._cluster.__exit__()
-            self._cluster = self._sender = None
+            self._cluster = None
+            self._sender = None
 
     @property
     def cluster(self) -> Cluster:
@@ -113,7 +114,8 @@ class StatusClients(AbstractContextManager["StatusClients"]):
             if not error.rejected:
                 raise
             return self.cluster.describe([name]).get(name)
-        self._found, self._found_at = found, time.monotonic()
+        self._found = found
+        self._found_at = time.monotonic()
         return found.get(name)
 
     @property
@@ -199,7 +201,8 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
     def _send(self, records: Iterable[StatusRecord], seconds: float) -> None:
         sender = self._clients.sender
         if sender is not self._sender:
-            self._sender, self._waiting = sender, 0
+            self._sender = sender
+            self._waiting = 0
         sender.flush(0)
         if self._waiting >= MOST_WAITING:  # the client gives them up by itself
             return
