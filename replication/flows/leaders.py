@@ -1,7 +1,7 @@
 """Which partitions of one cluster have no leader that answers, and since when. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replication.model import Topic, TopicPartition
@@ -22,11 +22,13 @@ class Leaderless:
         name: As its cluster calls it.
         began: When that began, by a clock of the caller.
         known: Until when that is known to have lasted.
+        is_silent: Whether its cluster names a leader, which does not answer.
     """
 
     name: str
     began: float
     known: float
+    is_silent: bool = False
 
 
 class Leaders:
@@ -52,6 +54,16 @@ class Leaders:
     def said(self) -> frozenset[TopicPartition]:
         """What has no leader that answers, as `look` has said and not taken back."""
         return frozenset(self._said)
+
+    @property
+    def silenced(self) -> frozenset[TopicPartition]:
+        """What of `said` has a leader by its cluster: who describes it anew does not see that."""
+        return frozenset(tp for tp, found in self._said.items() if found.is_silent)
+
+    @property
+    def are_there(self) -> bool:
+        """Whether each partition had a leader as the cluster described them last."""
+        return all(None not in topic.leaders for topic in self.topics.values())
 
     def leads(self) -> dict[int, TopicPartition]:
         """Returns for each broker that leads one of its partitions, by the cluster's names."""
@@ -82,7 +94,11 @@ class Leaders:
             for tp, found in self._said.items()
             if tp not in lasting and tp.topic in self.topics
         }
-        self._said = {tp: own for tp, own in {**begun, **self._said}.items() if tp not in ended}
+        self._said = {
+            tp: replace(lasting.get(tp, own), began=own.began)
+            for tp, own in {**begun, **self._said}.items()
+            if tp not in ended
+        }
         return begun, ended
 
     def _leaderless(
@@ -105,6 +121,6 @@ class Leaders:
                     missing[tp] = self._missing_since.get(tp, self._described)
                     found[tp] = Leaderless(name, missing[tp], known=self._described)
                 elif leader in silent:
-                    found[tp] = Leaderless(name, silent[leader], known=now)
+                    found[tp] = Leaderless(name, silent[leader], known=now, is_silent=True)
         self._missing_since = missing
         return found

@@ -106,7 +106,9 @@ class Outages(AbstractContextManager["Outages"]):
 
     @property
     def _are_calm(self) -> bool:
-        return all(cluster.is_calm for cluster in self._clusters) and not self.leaderless
+        return all(cluster.is_calm for cluster in self._clusters) and all(
+            leaders.are_there and not leaders.said for leaders in self._leaders
+        )
 
     @property
     def leaderless(self) -> frozenset[TopicPartition]:
@@ -115,6 +117,11 @@ class Outages(AbstractContextManager["Outages"]):
         On the target that is said of their copies.
         """
         return frozenset().union(*(leaders.said for leaders in self._leaders))
+
+    @property
+    def silenced(self) -> frozenset[TopicPartition]:
+        """Those of them whose cluster still names a leader."""
+        return frozenset().union(*(leaders.silenced for leaders in self._leaders))
 
     @property
     def silences(self) -> Mapping[str, ObservedSilence | None]:

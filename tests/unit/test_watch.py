@@ -101,20 +101,24 @@ def test_what_was_described_long_before_a_broker_fell_silent_says_nothing() -> N
     begun, _ = leaders.look({2: 30.0}, 42.0)
 
     assert (old, moved) == (({}, {}), ({}, {}))
-    assert begun == {("t", 1): Leaderless("A.t-1", 30.0, 42.0)}
+    assert begun == {("t", 1): Leaderless("A.t-1", 30.0, 42.0, is_silent=True)}
 
 
 def test_a_broker_that_is_silent_and_then_expelled_is_one_outage() -> None:
     leaders = Leaders()
     leaders.describe(topic(1, 2), 5.0)
     silent, _ = leaders.look({2: 5.0}, 12.0)
+    was_silenced = leaders.silenced
     leaders.describe(topic(1, None), 14.0)
     expelled = leaders.look({}, 14.0)
+    is_silenced = leaders.silenced
     leaders.describe(topic(1, 1), 15.0)  # another replica leads it now
     _, ended = leaders.look({}, 15.0)
 
     assert list(silent) == [("t", 1)]
     assert expelled == ({}, {})
+    assert was_silenced == {("t", 1)}
+    assert is_silenced == set(), "whoever describes it anew sees that it has no leader"
     assert [found.began for found in ended.values()] == [5.0]
 
 

@@ -191,23 +191,23 @@ class TopicChoice:
     def _try_all_but(
         self, waiting: Collection[TopicOrPartition], running: TopicPlan | None
     ) -> TopicPlan:
-        config, topics = self._context.config, self._topics
+        context, topics = self._context, self._topics
+        config = context.config
         self._identity.record()
         retried = topics.errors.keys() - set(waiting)
-        clusters = self._context.source, self._context.target
         without = {str(name) for name in waiting}
         known = self._known | {str(name) for name in topics.errors}
-        first = FirstTopics(self._context, self._stored)
-        unled = self._context.outages.leaderless
+        first, unled = FirstTopics(context, self._stored), context.outages.leaderless
+        plan = look(config, context.source, context.target, without, known)
         # a leader that is silent, and that its cluster still names, would keep all others waiting
-        plan = look(config, *clusters, without, known).without_leaders(unled)
-        plan = plan.without_paused(self._context.steering.paused)
+        plan = plan.without_leaders(context.outages.silenced)
+        plan = plan.without_paused(context.steering.paused)
         first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):
             return plan
         if running is None and plan.replaces(self._stored.remote_ids):
             give_up_in_flight(self._context.started_spark, self._flow)
-        plan = carry_out(plan, config, self._context.target, self._reserve)
+        plan = carry_out(plan, config, context.target, self._reserve)
         denied = self.denied(plan.without(plan.topics.keys() - topics.errors.keys()))
         plan = plan.without(denied.keys())
         rejected = {**plan.rejected, **denied}
