@@ -57,12 +57,14 @@ class FlowTasks:
             slots = max(1, task_slots(spark))  # none before the first executor has come
             return Reading(mode, "spark", min(partitions, slots))
         most = self._context.config.tasks_max
-        free = self._share() - _slots(running) if mode == "realtime" else task_slots(spark)
-        free -= later
-        possible = free if most is None else min(free, most - _sum(running) - later)
-        tasks = max(1, min(partitions, self._most(mode), possible))
+        keeps = mode == "realtime"  # a task keeps its slot
+        free = (self._share() - _slots(running) if keeps else task_slots(spark)) - later
+        bounds = [_part_of(free, running) if keeps else free]
+        if most is not None:
+            bounds.append(_part_of(most - _sum(running) - later, running))
+        tasks = max(1, min(partitions, self._most(mode), *bounds))
         is_here = is_local_mode(spark.sparkContext.master) and is_reported(spark)
-        has_room = mode == "realtime" and free >= ROOM_FOR_TURNS * tasks
+        has_room = keeps and free >= ROOM_FOR_TURNS * tasks
         return Reading(mode, "shared", tasks, is_here and has_room)
 
     def most_more(self, mode: Mode, running: Collection[Reading]) -> int | None:
@@ -114,6 +116,14 @@ class FlowTasks:
 
     def _all_slots(self) -> int:
         return Continuous(sharing=1).share(task_slots(self._context.spark))
+
+
+def _part_of(left: int, running: Collection[Reading]) -> int:
+    """Returns how much of what is *left* one more generation takes: half, if it is not the first.
+
+    So what is newer still has room, and those that run go on when it comes.
+    """
+    return -(-left // 2) if running else left
 
 
 def _slots(running: Collection[Reading]) -> int:

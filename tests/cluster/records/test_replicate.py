@@ -92,6 +92,8 @@ def test_new_topics_and_partitions_are_replicated_while_the_others_go_on(
         cluster.create_partitions({topic_name: 3})
     send(source, topic_name, 3, 300, difficult)
     flow.until(lambda: copied(clusters, topic_name) >= 800)
+    send(source, topic_name, 1, 30, difficult)  # to what the first generation reads
+    flow.until(lambda: copied(clusters, topic_name) >= 830)
     flow.stop()
 
     assert_equal(clusters, topic_name, later)
