@@ -197,12 +197,13 @@ def _sizes(partitions: int, distance: RoundTrips, limits: Collection[int]) -> tu
         limits: The bytes of a batch that the topics take.
     """
     partitions, (least, most) = max(1, partitions), BATCH_BYTES
-    turns = max(1.0, ROOM_WAIT_S / max(ACKNOWLEDGED_S, distance.target))
+    turns = max(1, int(ROOM_WAIT_S / max(ACKNOWLEDGED_S, distance.target)))
+    at_once = -(-partitions // turns)  # the others find room when these are acknowledged
     filled = max(BUFFER_BYTES // 4, distance.unanswered_bytes)
     full = filled // min(partitions, FILLED_AT_ONCE)
-    single = int(MOST_BUFFER_BYTES * turns) // partitions
+    single = MOST_BUFFER_BYTES // at_once
     batch = max(least, min(full, single, max(most, distance.batch_bytes(limits))))
-    return batch, max(BUFFER_BYTES, 2 * filled, int(partitions * batch / turns))
+    return batch, max(BUFFER_BYTES, 2 * filled, at_once * batch)
 
 
 def client_properties(options: Mapping[str, str]) -> dict[str, str]:

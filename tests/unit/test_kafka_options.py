@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replication.model import Flow, TopicPartition
@@ -91,6 +91,8 @@ def test_many_tasks_fetch_and_send_less_each() -> None:
 
 
 @given(st.floats(0, 5), st.integers(1, 20_000))
+@example(0.015625, 65)  # a turn and a bit: the last partition would wait for two
+@example(0.009, 131)
 def test_single_records_of_all_partitions_find_room_soon(seconds: float, partitions: int) -> None:
     options = sink_options(
         {}, Flow("A", "B"), intercepted=True, tasks=partitions, distance=RoundTrips(0, seconds)
