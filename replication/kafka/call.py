@@ -56,7 +56,7 @@ def topic_of(key: object) -> str:
     return key.topic if isinstance(key, TopicPartition) else str(key)
 
 
-def join_names(names: Collection[str], most: int = 5) -> str:
+def join_names(names: Collection[str], most: int = 5, separator: str = ", ") -> str:
     """Returns the first few of *names* in one string, and how many more there are."""
     more = f" and {len(names) - most} more" if len(names) > most else ""
-    return ", ".join(sorted(names)[:most]) + more
+    return separator.join(sorted(names)[:most]) + more

@@ -162,7 +162,7 @@ class Calls:
             elif result.code not in tolerated:
                 failed[key] = result
         if failed:
-            reason = "; ".join(f"{key}: {failure.text}" for key, failure in failed.items())
+            reason = _reasons(failed)
             code = next(iter(failed.values())).code
             error = self._failed(call.of(*failed), ClientFailure(code, reason))
             raise CallError(str(error), code, self._rejected(call, failed), error.command)
@@ -264,3 +264,13 @@ def timeout_s(properties: Mapping[str, str]) -> float:
     """Returns how long a whole call may take, in seconds, by the Java client's two keys for it."""
     shorter = properties.get("request.timeout.ms", DEFAULT_TIMEOUT_MS)
     return int(properties.get("default.api.timeout.ms", shorter)) / 1000
+
+
+def _reasons(failed: Mapping[KeyT, ClientFailure]) -> str:
+    """Returns each reason once, with some of what has it: thousands may have the same."""
+    of_reason: dict[str, list[str]] = {}
+    for key, failure in failed.items():
+        of_reason.setdefault(failure.text, []).append(str(key))
+    return join_names(
+        [f"{join_names(names)}: {text}" for text, names in of_reason.items()], separator="; "
+    )

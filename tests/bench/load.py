@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from replication.demo.workload import Headers, ProducedRecord, create_topic, sending
 from replication.kafka.cluster import Cluster
+from replication.kafka.diagnosis import CallError
 from replication.model import TopicPartition
 
 Compression = Literal["none", "lz4", "zstd"]
@@ -92,11 +93,21 @@ class Log:
     def __init__(self, cluster: Cluster, topic: str, partitions: int) -> None:
         self._cluster, self._topic, self._exists = cluster, topic, False
         self._partitions = [TopicPartition(topic, number) for number in range(partitions)]
+        self._records = 0
 
     def records(self) -> int:
-        """The sum of its log end offsets."""
-        self._exists = self._exists or bool(self._cluster.describe([self._topic]))
-        return sum(self._cluster.log_ends(self._partitions).values()) if self._exists else 0
+        """The sum of its log end offsets; the last one while a partition has no leader yet.
+
+        A broker that is given 5000 new partitions takes longer to lead them than a call may last.
+        """
+        try:
+            self._exists = self._exists or bool(self._cluster.describe([self._topic]))
+            if self._exists:
+                self._records = sum(self._cluster.log_ends(self._partitions).values())
+        except CallError as error:
+            if not error.is_temporary:
+                raise
+        return self._records
 
 
 def into_page_cache(data: Path, topic: str) -> None:

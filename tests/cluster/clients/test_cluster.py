@@ -143,6 +143,18 @@ def test_empty_requests_have_empty_results(cluster: Cluster) -> None:
     assert cluster.create_partitions({}) == {}
 
 
+def test_a_reason_that_many_have_is_said_once(cluster: Cluster, topic_name: str) -> None:
+    topics = [NewTopic(f"{topic_name}-{n}", 0, -1, ()) for n in range(30)]
+
+    with pytest.raises(ClusterError) as refused:
+        cluster.create_topics(topics)
+
+    text = str(refused.value)
+    assert f"{topic_name}-0, {topic_name}-1, " in text
+    assert " and 25 more: " in text
+    assert len(text) < 1500
+
+
 def test_a_rejected_topic_does_not_stop_the_others(
     cluster: Cluster, topic_name: str, until: Until
 ) -> None:
