@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from replication.demo.workload import Headers, ProducedRecord, create_topic, sending
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import CallError
+from replication.kafka.diagnosis import RETRIABLE, CallError
 from replication.model import TopicPartition
 
 Compression = Literal["none", "lz4", "zstd"]
@@ -105,7 +105,7 @@ class Log:
             if self._exists:
                 self._records = sum(self._cluster.log_ends(self._partitions).values())
         except CallError as error:
-            if not error.is_temporary:
+            if error.code not in RETRIABLE:
                 raise
         return self._records
 
