@@ -51,8 +51,6 @@ REFRESH_SECONDS: Final = 5
 LOOKS: Final = 4
 LOOK: Final = re.compile(r"event=topics_looked_at seconds=([\d.]+)")
 MEMORY: Final = "the mirror's memory at most, MB"
-LEAST_SECONDS: Final = 0.1
-"""What takes less counts as this much: it may take twice as long the next time."""
 
 
 class Bench:
@@ -131,8 +129,7 @@ def main() -> int:
     console = Console()
     console.print(_table(figures, options))
     few, many = figures[sizes[0]], figures[sizes[-1]]
-    times = sizes[-1] / sizes[0]
-    worse = [what for what in few if many[what] > max(few[what], LEAST_SECONDS) * times]
+    worse = [what for what in few if many[what] > few[what] * sizes[-1] / sizes[0]]
     console.print(f"worse than linear: {', '.join(worse) or 'nothing'}")
     return 1 if worse else 0
 
