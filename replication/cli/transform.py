@@ -52,7 +52,7 @@ _START: Final = f"{PREFIX}{TRIED}."
 )
 @AS_JSON
 @known_errors
-def transform(  # noqa: PLR0913 - one parameter for each option
+def transform(
     *,
     file: str,
     name: str | None,

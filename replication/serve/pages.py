@@ -161,7 +161,7 @@ def flow(
 @router.get(
     "/flows/{source}/{target}/topics/{topic}", dependencies=[ASKS_CLUSTERS_NOW, READS_TABLES]
 )
-def topic(  # noqa: PLR0913, PLR0917 - one parameter for each of the query
+def topic(
     request: Request,
     seen: OneSeen,
     asked: Asked,

@@ -1,4 +1,4 @@
-"""The shape of the code: imports point downwards, folders keep their libraries, files are small."""
+"""The shape of the code: imports point downwards, folders keep their libraries."""
 
 import ast
 import sys
@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-LONGEST_MODULE_LINES = 400
 
 # From the top: a folder imports itself and what stands in a later row; folders of one row do not
 # know each other. replication/README.md names the floors.
@@ -311,22 +310,6 @@ def test_a_job_does_not_load_the_demo(job: str) -> None:
 
     assert "demo" not in loaded
     assert "app" in loaded
-
-
-@pytest.mark.parametrize("module", MODULES)
-def test_a_module_is_short(module: str) -> None:
-    lines = len(MODULES[module].read_text(encoding="utf-8").splitlines())
-
-    assert lines < LONGEST_MODULE_LINES, "two subjects?"
-
-
-@pytest.mark.parametrize(
-    "path", sorted(REPOSITORY.glob("replication/jvm/**/*.java")), ids=lambda path: path.stem
-)
-def test_a_class_is_short(path: Path) -> None:
-    lines = len(path.read_text(encoding="utf-8").splitlines())
-
-    assert lines < LONGEST_MODULE_LINES, "two subjects?"
 
 
 def test_every_folder_stands_on_a_floor() -> None:
