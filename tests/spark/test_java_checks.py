@@ -13,6 +13,10 @@ from replication.config.home import OUR_JAR
 from tests.support.local import REPOSITORY, jars
 
 JAVA = shutil.which("java") or "java"
+TEST_SECONDS = 60
+"""For one test of JUnit: each takes a fraction of a second. What hangs has failed."""
+ALL_SECONDS = 600
+"""For all of them. No clock of the machine's: a `Late` would be forgiven."""
 
 
 def class_path(classes: Path, *more: Path) -> str:
@@ -25,25 +29,70 @@ def compiled(files: Iterable[Path], folder: Path, path: str) -> None:
     subprocess.run([JAVA + "c", "-proc:none", "-cp", path, "-d", folder, *files], check=True)
 
 
-def test_the_tests_in_java_pass(tmp_path: Path) -> None:
-    (junit,) = jars("java", override="JAVA_TEST_JARS").glob("junit-platform-console-*.jar")
-    path = class_path(tmp_path, junit)
-    tests = sorted((REPOSITORY / "tests" / "java" / "junit").glob("*Test.java"))
-    compiled(tests, tmp_path, path)
+def ended(command: Iterable[str | Path], seconds: int) -> subprocess.CompletedProcess[str]:
+    """Runs Java; what has not ended in time shows the stacks of its threads, and is killed."""
+    limit = ("timeout", "--signal=QUIT", "--kill-after=5", str(seconds))
+    return subprocess.run([*limit, *command], capture_output=True, text=True, check=False)
 
-    ran = subprocess.run(
+
+def junit(classes: Path, seconds: int = TEST_SECONDS) -> subprocess.CompletedProcess[str]:
+    """Runs the tests among *classes*, each for at most so many *seconds*."""
+    configured = {"default": f"{seconds} s", "thread.mode.default": "SEPARATE_THREAD"}
+    return ended(
         [
-            *(JAVA, "-cp", path, "org.junit.platform.console.ConsoleLauncher", "execute"),
-            *("--scan-classpath", str(tmp_path), "--fail-if-no-tests", "--details=tree"),
+            *(JAVA, "-cp", class_path(classes, console())),
+            *("org.junit.platform.console.ConsoleLauncher", "execute"),
+            *("--scan-classpath", str(classes), "--fail-if-no-tests", "--details=tree"),
             *("--disable-banner", "--disable-ansi-colors"),
+            *(f"--config=junit.jupiter.execution.timeout.{k}={v}" for k, v in configured.items()),
         ],
-        capture_output=True,
-        text=True,
-        check=False,
+        ALL_SECONDS,
     )
+
+
+def console() -> Path:
+    (found,) = jars("java", override="JAVA_TEST_JARS").glob("junit-platform-console-*.jar")
+    return found
+
+
+def test_the_tests_in_java_pass(tmp_path: Path) -> None:
+    tests = sorted((REPOSITORY / "tests" / "java" / "junit").glob("*Test.java"))
+    compiled(tests, tmp_path, class_path(tmp_path, console()))
+
+    ran = junit(tmp_path)
 
     assert ran.returncode == 0, ran.stdout + ran.stderr
     assert all(f"{test.stem} " in ran.stdout for test in tests), ran.stdout
+
+
+def test_a_test_in_java_that_hangs_has_failed_and_the_others_still_run(tmp_path: Path) -> None:
+    source = tmp_path / "HangsTest.java"
+    source.write_text("""
+        import org.junit.jupiter.api.Test;
+        class HangsTest {
+            @Test void loops() { while (true) Thread.onSpinWait(); }
+            @Test void passes() {}
+        }""")
+    compiled([source], tmp_path, class_path(tmp_path, console()))
+
+    ran = junit(tmp_path, seconds=1)
+
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "loops() timed out after 1 second" in ran.stdout
+    assert "1 tests successful" in ran.stdout
+
+
+def test_a_java_program_that_hangs_shows_where_and_is_killed(tmp_path: Path) -> None:
+    source = tmp_path / "Hangs.java"
+    source.write_text("""
+        class Hangs {
+            public static void main(String[] arguments) throws Exception { Thread.sleep(300_000); }
+        }""")
+
+    ran = ended([JAVA, source], 3)
+
+    assert ran.returncode != 0
+    assert "Hangs.main" in ran.stdout
 
 
 @pytest.mark.parametrize(
@@ -61,11 +110,6 @@ def test_a_check_in_java_holds(check: str, tmp_path: Path) -> None:
     name = check.rpartition(".")[2]
     compiled([REPOSITORY / "tests" / "java" / f"{name}.java"], tmp_path, path)
 
-    checked = subprocess.run(
-        [JAVA, "-cp", path, f"replication.{check}"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    checked = ended([JAVA, "-cp", path, f"replication.{check}"], ALL_SECONDS)
 
-    assert checked.stdout == "ok\n", checked.stderr
+    assert checked.stdout == "ok\n", checked.stdout + checked.stderr
