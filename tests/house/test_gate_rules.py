@@ -17,9 +17,12 @@ from tests.support.gate.choice import (
     Tier,
     choose,
     choose_all,
+    nearness,
     places,
 )
+from tests.support.gate.subjects import SUBJECTS, fits, is_on_data_path
 from tests.support.gate.verdict import Outcome, Verdict, outcome_of_late
+from tests.support.local import REPOSITORY
 
 
 def case(name: str, *marks: str) -> Candidate:
@@ -72,8 +75,8 @@ def test_what_cannot_run_here_has_no_turn() -> None:
 
 
 def test_a_changed_module_takes_the_tests_that_import_it_as_far_as_time_is_left() -> None:
-    near = [replace(each, imports=frozenset({"replication.offsets.resume"})) for each in OTHERS[:9]]
-    situation = Situation(0, frozenset({"replication/offsets/resume.py"}))
+    near = [replace(each, imports=frozenset({"replication.serve.app"})) for each in OTHERS[:9]]
+    situation = Situation(0, frozenset({"replication/serve/app.py"}))
     rotation = chosen(Tier.ROTATION, situation, near)
 
     assert chosen(Tier.NEAR, situation, near) == {each.nodeid for each in near} - rotation
@@ -90,8 +93,108 @@ def test_a_changed_test_and_one_in_quarantine_are_taken() -> None:
         )
         found = choose(TESTS, situation, UNKNOWN)
 
-        assert found[own.nodeid] in (Tier.ROTATION, Tier.NEAR)
+        assert found[own.nodeid] is Tier.CHANGED
         assert found[BY_HAND[0].nodeid] is Tier.QUARANTINED
+
+
+def files(*paths: str) -> list[Candidate]:
+    return [Candidate(f"tests/cluster/{path}.py::test", frozenset({"cluster"})) for path in paths]
+
+
+LETTERS = files("records/test_dead_letters", "outages/test_killed_letters")
+SOURCE = files("records/test_shared_reads", "records/test_idle", "outages/test_crash")
+LEASES = files("leases/test_standby")
+ELSEWHERE = files("topics/test_acls", "commands/test_plan")
+
+
+@pytest.mark.parametrize(
+    ("changed", "subject"),
+    [
+        ("replication/jvm/source/SharedReader.java", SOURCE + LETTERS[1:]),
+        ("replication/jvm/producer/PartitionCopy.java", LETTERS + SOURCE),
+        ("replication/jvm/calls/Ownership.java", LEASES + SOURCE[2:]),
+        ("replication/state/lease_book.py", LEASES),
+        ("replication/state/letter_rows.py", LETTERS + LEASES),
+        ("replication/offsets/dead_letter.py", LETTERS + SOURCE[2:]),
+        ("replication/serve/app.py", []),
+        ("conf/README.md", []),
+    ],
+)
+def test_a_change_of_the_data_path_takes_all_tests_of_its_subject_whatever_the_time(
+    changed: str, subject: list[Candidate]
+) -> None:
+    tests = LETTERS + SOURCE + LEASES + ELSEWHERE
+    for turn in range(SHARES):
+        situation = Situation(turn, frozenset({changed}), budget_seconds=0)
+
+        assert chosen(Tier.SUBJECT, situation, tests) == {each.nodeid for each in subject}
+
+
+def test_the_tests_of_the_narrow_subject_run_first() -> None:
+    changed = frozenset({"replication/flows/replicate/letter_box.py"})
+    tests = SOURCE + LETTERS + ELSEWHERE
+    found = choose(tests, Situation(0, changed), UNKNOWN)
+    placed = list(places(tests, found, UNKNOWN, {}, changed))
+
+    assert set(placed[:2]) == {each.nodeid for each in LETTERS}
+    assert set(placed[2:5]) == {each.nodeid for each in SOURCE}
+
+
+@pytest.mark.parametrize(
+    ("test", "changed", "rank"),
+    [
+        (LETTERS[0], "replication/flows/replicate/letter_box.py", 0),
+        (ELSEWHERE[0], "replication/topics/acl_sync.py", 0),
+        (replace(LEASES[0], imports=frozenset({"replication.log"})), "replication/log.py", 1),
+        (replace(LEASES[0], helped_by=frozenset({"replication.log"})), "replication/log.py", 2),
+        (LEASES[0], "replication/log.py", None),
+    ],
+)
+def test_how_near_a_test_is_to_a_change(test: Candidate, changed: str, rank: int | None) -> None:
+    assert nearness(test, frozenset({changed})) == rank
+
+
+def test_what_is_nearest_comes_first_where_time_is_short() -> None:
+    far, near = (replace(each, helped_by=frozenset({"replication.log"})) for each in OTHERS[:2])
+    near = replace(near, imports=frozenset({"replication.log"}))
+    for turn in range(SHARES):
+        situation = Situation(turn, frozenset({"replication/log.py"}), budget_seconds=5)
+        if not chosen(Tier.ROTATION, situation, [far, near]):
+            assert chosen(Tier.NEAR, situation, [far, near]) == {near.nodeid}
+            return
+    pytest.fail("no turn without both")
+
+
+def test_a_test_reaches_modules_through_helpers_of_helpers() -> None:
+    file = REPOSITORY / "tests" / "cluster" / "leases" / "test_standby.py"
+
+    # It imports flows, which imports rotation, which imports the gate's repository, and so on.
+    assert {"tests.support.rotation", "tests.support.gate.choice"} <= repository.helped_by(file)
+
+
+PATHS = [
+    file.relative_to(REPOSITORY).as_posix()
+    for folder in ("replication", "tests", "conf/deploy")
+    for file in (REPOSITORY / folder).rglob("*.*")
+]
+
+
+def test_each_file_of_the_data_path_has_a_subject_with_tests_on_brokers() -> None:
+    patterns = [pattern for subject in SUBJECTS for pattern in subject.files]
+    sources = [path for path in PATHS if is_on_data_path(path) and path.endswith((".py", ".java"))]
+
+    assert [path for path in sources if not fits([path], patterns)] == []
+
+
+def test_no_pattern_of_a_subject_is_for_nothing() -> None:
+    idle = [
+        pattern
+        for subject in SUBJECTS
+        for pattern in (*subject.files, *subject.tests)
+        if not fits([*PATHS, "spark-submit.sh"], [pattern])
+    ]
+
+    assert idle == []
 
 
 def test_all_are_all_but_those_that_take_many_minutes() -> None:
@@ -172,7 +275,7 @@ def test_a_wrong_result_is_red_on_every_machine(share: float) -> None:
         ({"LATE_THEN_PASSED": 4}, "more than 3 were late and then passed"),
         ({"UNDECIDED": 5}, None),
         ({"UNDECIDED": 6}, "more than 5 ran and were not decided"),
-        ({"NOT_RUN": 100, "SKIPPED": 100, "QUARANTINED": 5}, None),
+        ({"NOT_RUN": 100, "SKIPPED": 100, "QUARANTINED": 5}, None),  # no guarantees
     ],
 )
 def test_a_calm_machine_excuses_a_few_and_one_that_crawls_excuses_all(
@@ -182,12 +285,34 @@ def test_a_calm_machine_excuses_a_few_and_one_that_crawls_excuses_all(
     assert verdict(CRAWLING, **counts).problems == []
 
 
-@pytest.mark.parametrize("outcome", [Outcome.UNDECIDED, Outcome.NOT_RUN])
+NOT_DECIDED = [Outcome.UNDECIDED, Outcome.NOT_RUN, Outcome.SKIPPED, Outcome.QUARANTINED]
+
+
+def of_guarantees(share: float, decided: int, of: int, otherwise: Outcome) -> list[str]:
+    outcomes = {
+        f"tests/a.py::{each}": Outcome.PASSED if each < decided else otherwise for each in range(of)
+    }
+    return Verdict({"tests/b.py::x": Outcome.PASSED, **outcomes}, set(outcomes), share).problems
+
+
+@pytest.mark.parametrize("outcome", NOT_DECIDED)
 def test_a_guarantee_must_be_decided_if_there_was_time(outcome: Outcome) -> None:
-    assert verdict_with(CALM, outcome, {}).problems == [
-        "guarantee not decided: tests/a.py::guarantee"
+    assert of_guarantees(CALM, 4, 5, outcome) == ["guarantee not decided: tests/a.py::4"]
+    assert of_guarantees(CRAWLING, 4, 5, outcome) == []
+
+
+@pytest.mark.parametrize("outcome", NOT_DECIDED)
+def test_four_of_five_guarantees_must_be_decided_on_every_machine(outcome: Outcome) -> None:
+    assert of_guarantees(CRAWLING, 79, 99, outcome) == [
+        "only 79 of 99 guarantees were decided: at least four of five must be"
     ]
-    assert verdict_with(CRAWLING, outcome, {}).problems == []
+    assert of_guarantees(CRAWLING, 80, 100, outcome) == []
+    assert of_guarantees(CRAWLING, 0, 1, outcome) != []
+    assert of_guarantees(CRAWLING, 0, 0, outcome) == []
+
+
+def test_a_guarantee_that_was_late_and_then_passed_was_decided() -> None:
+    assert of_guarantees(CRAWLING, 0, 5, Outcome.LATE_THEN_PASSED) == []
 
 
 @pytest.mark.parametrize("share", [CALM, CRAWLING])

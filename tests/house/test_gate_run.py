@@ -18,13 +18,11 @@ clock.look = clock.Machine
 """
 TESTS = """
 from pathlib import Path
-import pytest
 from tests.support.waiting import wait_until
 
 def test_right():
     pass
 
-@pytest.mark.guarantee
 def test_late():
     wait_until(lambda: False, 0.05)
 
@@ -32,6 +30,13 @@ def test_late_once():
     before = Path("ran")
     is_again, _ = before.exists(), before.touch()
     wait_until(lambda: is_again, 0.05)
+"""
+SKIPS_A_GUARANTEE = """
+import pytest
+
+@pytest.mark.guarantee
+def test_guarantee():
+    pytest.skip("its jars are missing")
 """
 LOSES_A_RECORD = """
 def test_records():
@@ -69,13 +74,17 @@ def test_a_machine_that_crawls_is_not_red(tmp_path: Path) -> None:
         assert count in last
 
 
-def test_a_lost_record_is_red_on_a_machine_that_crawls(tmp_path: Path) -> None:
-    done = run(tmp_path, CRAWLING, TESTS + LOSES_A_RECORD)
+def test_a_lost_record_and_a_skipped_guarantee_are_red_on_a_machine_that_crawls(
+    tmp_path: Path,
+) -> None:
+    done = run(tmp_path, CRAWLING, TESTS + LOSES_A_RECORD + SKIPS_A_GUARANTEE)
 
     assert done.returncode == 1, done.stdout
     assert "RED: 1 failed" in done.stdout
     assert "1 failed" in done.stdout.splitlines()[-1]
     assert done.stdout.count("test_records") >= 1
+    assert "NOT DECIDED test_small.py::test_guarantee: skipped" in done.stdout
+    assert "RED: only 0 of 1 guarantees were decided" in done.stdout
 
 
 def test_on_a_calm_machine_what_is_late_has_failed_and_does_not_run_again(tmp_path: Path) -> None:
@@ -95,7 +104,7 @@ def test_late_and_interrupted():
     wait_until(lambda: False, 0.05)
 """
 
-    done = run(tmp_path, CRAWLING, TESTS.partition("@pytest.mark.guarantee")[0] + interrupted)
+    done = run(tmp_path, CRAWLING, TESTS.partition("def test_late():")[0] + interrupted)
 
     assert "decided 1, late and then passed 0, not decided 1" in done.stdout
     assert done.returncode == 0, done.stdout

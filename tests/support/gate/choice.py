@@ -1,15 +1,18 @@
 """Which tests a run takes, and in which order.
 
-Every run takes the tests without brokers and those of the guarantees. Of the others, each commit
-takes a third, and one that otherwise runs by hand only. What is near a changed file joins them,
-as far as the run's time is enough for it.
+Every run takes the tests without brokers and those of the guarantees. A change of the data path
+takes all tests with brokers of its subjects. Of the others, each commit takes a third, and one that
+otherwise runs by hand only. What else is near a changed file joins them, as far as the run's time
+is enough for it.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Final
 from zlib import crc32
+
+from tests.support.gate.subjects import is_on_data_path, subject_rank
 
 SHARES: Final = 3
 PROCESSES: Final = 2
@@ -25,10 +28,12 @@ class Tier(IntEnum):
     GUARANTEE = 1
     SPARK = 2
     QUARANTINED = 3
-    BY_HAND = 4
-    ROTATION = 5
-    NEAR = 6
-    OTHER = 7
+    CHANGED = 4
+    SUBJECT = 5
+    BY_HAND = 6
+    ROTATION = 7
+    NEAR = 8
+    OTHER = 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +44,14 @@ class Candidate:
         nodeid: Its name.
         marks: The names of its markers.
         imports: The modules that its file imports.
+        helped_by: The modules that the helpers of the tests import for it, and those helpers.
         is_skipped: It cannot run here, or takes longer than a run has time for.
     """
 
     nodeid: str
     marks: frozenset[str] = frozenset()
     imports: frozenset[str] = frozenset()
+    helped_by: frozenset[str] = frozenset()
     is_skipped: bool = False
 
     @property
@@ -105,16 +112,25 @@ def choose(
     if by_hand := _by_hand(others, situation.turn):
         chosen[by_hand] = Tier.BY_HAND
     rest = [test for test in others if "soak" not in test.marks]
+    on_data_path = frozenset(filter(is_on_data_path, situation.changed))
     turn = situation.turn % SHARES
     for test in rest:
-        if crc32(test.nodeid.encode()) % SHARES == turn:
+        if test.file in situation.changed:
+            chosen[test.nodeid] = Tier.CHANGED
+        elif subject_rank(test.file, on_data_path) is not None:
+            chosen[test.nodeid] = Tier.SUBJECT
+        elif crc32(test.nodeid.encode()) % SHARES == turn:
             chosen[test.nodeid] = Tier.ROTATION
     left = _seconds_left([test for test in tests if test.nodeid in chosen], situation, durations)
-    for test in rest:
-        if test.nodeid not in chosen and is_near(test, situation.changed):
-            left -= durations.of(test)
-            if left >= 0:
-                chosen[test.nodeid] = Tier.NEAR
+    near = [
+        (rank, test)
+        for test in rest
+        if test.nodeid not in chosen and (rank := nearness(test, situation.changed)) is not None
+    ]
+    for _, test in sorted(near, key=lambda pair: pair[0]):
+        left -= durations.of(test)
+        if left >= 0:
+            chosen[test.nodeid] = Tier.NEAR
     return chosen
 
 
@@ -148,11 +164,17 @@ def _seconds_left(chosen: Iterable[Candidate], situation: Situation, durations: 
     return PROCESSES * situation.budget_seconds - sum(map(durations.of, chosen))
 
 
-def is_near(test: Candidate, changed: Collection[str]) -> bool:
-    """Whether the file of *test*, or a module that it imports, was changed."""
-    return test.file in changed or any(
-        f"{module.replace('.', '/')}.py" in changed for module in test.imports
-    )
+def nearness(test: Candidate, changed: frozenset[str]) -> int | None:
+    """How near *test* is to what was *changed*: the lower, the nearer; None if it is not near.
+
+    It is near what its subject is, then what its file imports, then what the helpers import.
+    """
+    if subject_rank(test.file, changed) is not None:
+        return 0
+    for rank, modules in enumerate((test.imports, test.helped_by), start=1):
+        if any(f"{module.replace('.', '/')}.py" in changed for module in modules):
+            return rank
+    return None
 
 
 def places(
@@ -160,13 +182,16 @@ def places(
     chosen: Mapping[str, Tier],
     durations: Durations,
     sharing: Mapping[str, str],
+    changed: frozenset[str] = frozenset(),
 ) -> dict[str, Place]:
     """Where the *chosen* tests stand, in the order in which they run.
 
-    First by tier, then those that start jobs, for one process runs them all; then the files that
-    take longest. Of the guarantees the quickest come first: on a machine that crawls, as many as
-    possible shall be decided. *sharing* names files that share what is slow to start.
+    First by tier, in `Tier.SUBJECT` by how narrow the subject is; then those that start jobs, for
+    one process runs them all; then the files that take longest. Of the guarantees the quickest come
+    first: on a machine that crawls, as many as possible shall be decided. *sharing* names files
+    that share what is slow to start.
     """
+    on_data_path = frozenset(filter(is_on_data_path, changed))
     placed: dict[str, Place] = {}
     seconds: dict[str, float] = {}
     takes_part = [test for test in tests if test.nodeid in chosen]
@@ -176,9 +201,13 @@ def places(
         placed[test.nodeid] = Place(tier, scope, is_job)
         seconds[scope] = seconds.get(scope, 0) + durations.of(test)
 
-    def rank(test: Candidate) -> tuple[int, bool, float, str]:
+    def rank(test: Candidate) -> tuple[int, int, bool, float, str]:
         place = placed[test.nodeid]
+        subject = subject_rank(test.file, on_data_path) if place.tier is Tier.SUBJECT else None
         sign = 1 if place.tier is Tier.GUARANTEE else -1
-        return place.tier, not place.is_job, sign * seconds[place.scope], place.scope
+        return (
+            *(place.tier, subject or 0, not place.is_job),
+            *(sign * seconds[place.scope], place.scope),
+        )
 
     return {test.nodeid: placed[test.nodeid] for test in sorted(takes_part, key=rank)}

@@ -93,7 +93,7 @@ class Gate:
             chosen = choose(tests, self._situation, repository.durations())
         else:
             chosen = choose_all(tests, with_soak=self._mode in ("soak", "again"))
-        placed = places(tests, chosen, repository.durations(), SHARING)
+        placed = places(tests, chosen, repository.durations(), SHARING, self._situation.changed)
         plan = {
             "places": [
                 (name, (place.tier, place.scope, place.is_job)) for name, place in placed.items()
@@ -242,6 +242,8 @@ class Gate:
         for outcome in (Outcome.QUARANTINED, Outcome.NOT_RUN):
             for name in self._named(outcome):
                 terminalreporter.line(f"{outcome.value.upper()} {name}")
+        for name in self._verdict.undecided_guarantees:
+            terminalreporter.line(f"NOT DECIDED {name}: {self._outcomes[name].value}: a guarantee")
         terminalreporter.line(self._verdict.line)
         for problem in self._verdict.problems:
             terminalreporter.line(f"RED: {problem}", red=True)
@@ -273,5 +275,6 @@ def _candidate(item: pytest.Item) -> Candidate:
         item.nodeid,
         frozenset(mark.name for mark in item.iter_markers()),
         repository.imports(item.path),
+        repository.helped_by(item.path),
         is_skipped=is_long or any(condition is True for condition in conditions),
     )

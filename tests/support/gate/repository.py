@@ -61,6 +61,19 @@ def imports(file: Path) -> frozenset[str]:
     return frozenset(name for name in found if name.startswith(("replication.", "tests.support.")))
 
 
+@cache
+def helped_by(file: Path) -> frozenset[str]:
+    """The helpers of the tests that *file* needs, and the modules that they import for it."""
+    found, asked = set[str](), set(imports(file))
+    while asked:
+        helper = REPOSITORY / f"{asked.pop().replace('.', '/')}.py"
+        if helper.is_relative_to(REPOSITORY / "tests") and helper.exists():
+            more = imports(helper) - found
+            found |= more
+            asked |= more
+    return frozenset(found)
+
+
 def durations() -> Durations:
     """What earlier runs have measured."""
     return Durations(json.loads(DURATIONS.read_text()) if DURATIONS.exists() else {})

@@ -12,6 +12,8 @@ STARVED_AGAIN: Final = 0.25
 """So it is in the second run, in which a test is alone and has twice the time."""
 CALM: Final = 0.5
 """A machine that gave more than this on average excuses little."""
+LEAST_DECIDED: Final = 0.8
+"""On every machine, of the guarantees."""
 MOST_LATE: Final = 3
 MOST_UNDECIDED: Final = 5
 
@@ -51,6 +53,16 @@ class Verdict:
     share: float
 
     @property
+    def undecided_guarantees(self) -> list[str]:
+        """Those that a run did not decide, for whatever reason; a skipped one is among them."""
+        decided = (Outcome.PASSED, Outcome.FAILED, Outcome.LATE_THEN_PASSED)
+        return [
+            nodeid
+            for nodeid, outcome in self.outcomes.items()
+            if nodeid in self.guarantees and outcome not in decided
+        ]
+
+    @property
     def line(self) -> str:
         """The one line that says it."""
         count = Counter(self.outcomes.values())
@@ -73,6 +85,12 @@ class Verdict:
             found.append(f"{count[Outcome.FAILED]} failed")
         if not count[Outcome.PASSED]:
             found.append("no test passed")
+        decided = len(self.guarantees) - len(self.undecided_guarantees)
+        if decided < LEAST_DECIDED * len(self.guarantees):
+            found.append(
+                f"only {decided} of {len(self.guarantees)} guarantees were decided: "
+                "at least four of five must be"
+            )
         return found + (self._not_excused(count) if self.share > CALM else [])
 
     def _not_excused(self, count: Counter[Outcome]) -> list[str]:
@@ -83,10 +101,5 @@ class Verdict:
             found.append(f"more than {MOST_LATE} were late and then passed")
         if starved > MOST_UNDECIDED:
             found.append(f"more than {MOST_UNDECIDED} ran and were not decided")
-        found += [
-            f"guarantee not decided: {nodeid}"
-            for nodeid, outcome in self.outcomes.items()
-            if nodeid in self.guarantees
-            and outcome in (Outcome.UNDECIDED, Outcome.LATE, Outcome.NOT_RUN)
-        ]
+        found += [f"guarantee not decided: {nodeid}" for nodeid in self.undecided_guarantees]
         return found
