@@ -138,6 +138,7 @@ Event = Literal[
     "resumed",
     "schema_conflict",
     "schema_registered",
+    "schema_unregistered",
     "schema_waits",
     "schemas_failed",
     "script_lost",

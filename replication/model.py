@@ -8,6 +8,9 @@ from typing import Final, Literal, NamedTuple
 
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Source = Literal["auto", "shared", "spark"]
+Headers = tuple[tuple[str, bytes | None], ...]
+"""Those of a record, in order."""
+
 Timestamps = Literal["preserve", "broker"]
 Compression = Literal["producer", "source"]
 LetterKind = Literal["none", "topic", "table"]
@@ -89,6 +92,7 @@ EventKind = Literal[
     "limited",
     "limit-ended",
     "schema-conflict",
+    "schema-unregistered",
     "schema-waits",
     "dead-letter",
     "dead-letter-copied",

@@ -11,8 +11,15 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeVar
 
-from replication.model import Isolation, NewTopic, Origin, Topic, TopicPartition, TopicSetting
-from replication.offsets.copy_rule import Headers
+from replication.model import (
+    Headers,
+    Isolation,
+    NewTopic,
+    Origin,
+    Topic,
+    TopicPartition,
+    TopicSetting,
+)
 
 LATEST: Final = -1
 EARLIEST: Final = -2

@@ -11,7 +11,7 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from replication.config.clients.secrets import MASK
 from replication.config.schema_settings import OWN, TRUSTED, URL, USER, RegistryConfig
@@ -36,6 +36,7 @@ INCOMPATIBLE: Final = 409
 INVALID: Final = 422
 SERVER_ERROR: Final = 500
 
+_UNSUPPORTED: Final = (INVALID_REQUEST, NOT_FOUND, 405, INVALID, 501)
 _PART: Final = 1 << 16
 _LEVEL: Final = "compatibilityLevel"
 _GARBAGE: Final = "an answer that no registry gives"
@@ -75,6 +76,11 @@ class RegistryError(ClusterError):
     def is_final(self) -> bool:
         """Whether the registry has understood the schema and refuses it."""
         return self.status in (INCOMPATIBLE, INVALID)
+
+    @property
+    def is_unsupported(self) -> bool:
+        """Whether the registry has no such request."""
+        return self.status in _UNSUPPORTED
 
 
 class Registry:
@@ -136,6 +142,16 @@ class Registry:
 
         return self._ask("GET", path, f"list what has the schema id {number}", read, absent=[])
 
+    def ids_of(self, guid: str) -> list[int]:
+        """Returns the ids of the schema with a GUID in this context: one, or none."""
+        path = f"/schemas/guids/{_quoted(guid)}/ids"
+
+        def read(found: Json) -> list[int]:
+            own = [each for each in found if (each["context"] or ".") == self._context]
+            return [int(each["id"]) for each in own]
+
+        return self._ask("GET", path, f"look for the schema {guid}", read, absent=[])
+
     def lookup(self, subject: str, schema: Schema) -> Version | None:
         """Returns a subject's version with that schema; None if there is none."""
         path = f"/subjects/{_quoted(subject)}"
@@ -196,6 +212,12 @@ class Registry:
         if self._connection is not None:
             self._connection[1].close()
             self._connection = None
+
+    @property
+    def _context(self) -> str:
+        """What the registry calls the context of the address, ``.A``; the default one is ``.``."""
+        before, _, name = urlsplit(self.address).path.rstrip("/").rpartition("/")
+        return unquote(name) if before.endswith("/contexts") else "."
 
     def _names(self, found: Json) -> list[str]:
         if not isinstance(found, list):

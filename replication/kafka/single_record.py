@@ -16,8 +16,7 @@ from replication.kafka.call import WRITE_TOPIC
 from replication.kafka.diagnosis import call_error
 from replication.kafka.java_errors import java_errors
 from replication.kafka.jvm import java_map
-from replication.model import TopicPartition
-from replication.offsets.copy_rule import Headers
+from replication.model import Headers, TopicPartition
 
 TIMEOUT_SECONDS: Final = 30.0
 

@@ -13,11 +13,9 @@ from hashlib import sha256
 from itertools import chain
 from typing import Protocol
 
-from replication.model import PROVENANCE, Chain, Timestamps
+from replication.model import PROVENANCE, Chain, Headers, Timestamps
 from replication.offsets.fingerprint import Fingerprint
 from replication.schemas.known import KnownIds
-
-Headers = tuple[tuple[str, bytes | None], ...]
 
 
 class LogRecord(Protocol):
@@ -126,9 +124,9 @@ class CopyRule:
         if not self.is_copied(record):
             return None
         copied = self.copy_of(record)
-        key = self.schemas.translated(topic, "key", copied.key)
-        value = self.schemas.translated(topic, "value", copied.value)
-        content = replace(copied, key=key, value=value).content
+        key, headers = self.schemas.translated(topic, "key", copied.key, copied.headers)
+        value, headers = self.schemas.translated(topic, "value", copied.value, headers)
+        content = replace(copied, key=key, value=value, headers=headers).content
         return Fingerprint(record.offset, content, copied.timestamp_ms)
 
     def copy(self, record: LogRecord) -> Fingerprint:

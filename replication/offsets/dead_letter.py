@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple
 
-from replication.model import Flow, TopicPartition
-from replication.offsets.copy_rule import Headers
+from replication.model import Flow, Headers, TopicPartition
 
 IDENTITY: Final = "replication-dead-letter"
 """The header of a letter that says what it is of, and that of a record that was copied again."""

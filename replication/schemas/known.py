@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from replication.schemas.framing import schema_id, with_id
+from replication.model import Headers
+from replication.schemas.framing import naming_header, schema_id, with_id
 from replication.schemas.values import Part
 
 NO_IDS: Final[Mapping[int, int]] = MappingProxyType({})
@@ -35,9 +36,19 @@ class KnownIds:
         for (topic, part), known in list(self._places.items()):
             yield topic, part, known
 
-    def translated(self, topic: str, part: Part, data: bytes | None) -> bytes | None:
-        """Returns *data* with the target's id; unchanged if it has none, or that is not known."""
-        number = schema_id(data)
-        if data is None or number is None:
-            return data
-        return with_id(data, self.of(topic, part).get(number, number))
+    def translated(
+        self, topic: str, part: Part, data: bytes | None, headers: Headers
+    ) -> tuple[bytes | None, Headers]:
+        """Returns a key or value and its record's *headers* with the target's id in one of them.
+
+        Both are unchanged if neither has an id, or that is not known.
+        """
+        at = naming_header(part, headers)
+        carrier = data if at is None else headers[at][1]
+        number = schema_id(carrier)
+        if data is None or carrier is None or number is None:
+            return data, headers
+        changed = with_id(carrier, self.of(topic, part).get(number, number))
+        if at is None:
+            return changed, headers
+        return data, (*headers[:at], (headers[at][0], changed), *headers[at + 1 :])

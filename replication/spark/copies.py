@@ -13,7 +13,7 @@ from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
 
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
-from replication.schemas.framing import FRAME_BYTES, MAGIC
+from replication.schemas.framing import FRAME_BYTES, MAGIC, SCHEMA_HEADERS
 from replication.schemas.values import Part
 from replication.spark.transforms import DROPPED, FAILURE, kept, transformed, tried
 
@@ -75,7 +75,7 @@ def _written(records: DataFrame, rule: CopyRule) -> DataFrame:
     """
     copies = _made(copied(records, rule), rule)
     for part in {place for _, place, _ in rule.schemas.places()}:
-        copies = copies.withColumn(part, _with_target_ids(part, rule))
+        copies = copies.withColumns(_with_target_ids(part, rule))
     return copies
 
 
@@ -153,9 +153,24 @@ def _printed(records: DataFrame, time_ms: Column) -> DataFrame:
     return records.select(*place, content, own_ms, "key", nulls[1].alias("ends"))
 
 
-def _with_target_ids(part: Part, rule: CopyRule) -> Column:
-    """Returns a key or value with the ids that copies have, as `KnownIds.translated` does."""
-    changed = data = F.col(part)
+def _with_target_ids(part: Part, rule: CopyRule) -> dict[str, Column]:
+    """Returns a key or value, and the headers, with the ids of copies: `KnownIds.translated`."""
+    data, headers = F.col(part), F.col("headers")
+    is_own = F.transform(headers, lambda header: header["key"] == SCHEMA_HEADERS[part])
+    last = F.size(headers) - F.array_position(F.reverse(is_own), F.lit(True))  # or behind the end
+    is_named = F.coalesce(F.get(headers, last.cast("int"))["value"].isNotNull(), F.lit(False))
+    changed = F.when(is_named, data).otherwise(_translated(data, part, rule))
+
+    def header(one: Column, at: Column) -> Column:
+        value = F.when(at == last, _translated(one["value"], part, rule)).otherwise(one["value"])
+        return F.struct(one["key"].alias("key"), value.alias("value"))
+
+    own = F.when(is_named & data.isNotNull(), F.transform(headers, header)).otherwise(headers)
+    return {part: changed, "headers": own}
+
+
+def _translated(data: Column, part: Part, rule: CopyRule) -> Column:
+    changed = data
     is_framed = (F.length(data) >= FRAME_BYTES) & (F.substring(data, 1, 1) == F.lit(bytes([MAGIC])))
     number, rest = F.substring(data, 2, FRAME_BYTES - 1), F.substring(data, FRAME_BYTES + 1, _ALL)
     for topic, place, ids in rule.schemas.places():

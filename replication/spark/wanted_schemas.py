@@ -13,8 +13,14 @@ UNFRAMED: Final = "-"
 REFUSED: Final = "!"
 ALONE: Final = "alone"
 
-Answers = Mapping[int, int] | Mapping[int | None, None]
-"""Ids by those of the source; None for one that a record will not get, or for one it lacks."""
+SchemaName = int | str
+"""How a record names its schema: by the id of a registry, or by the GUID of all of them."""
+
+Answers = Mapping[int, int] | Mapping[str, str] | Mapping[SchemaName | None, None]
+"""Ids by those of the source; None for one that a record will not get, or for one it lacks.
+
+A GUID is answered with itself once a record may go with it.
+"""
 
 
 class WantedSchema(NamedTuple):
@@ -24,14 +30,14 @@ class WantedSchema(NamedTuple):
         remote: Its remote partition.
         offset: Of its original.
         part: Where it carries the id.
-        id: On the source; None if it has none, and must have one.
+        id: On the source, or a GUID; None if it has none, and must have one.
         is_alone: Whether only its partition waits, and neither its task nor the batch.
     """
 
     remote: TopicPartition
     offset: int
     part: Part
-    id: int | None
+    id: SchemaName | None
     is_alone: bool = False
 
 
@@ -41,7 +47,7 @@ def wanted_schemas(spark: SparkSession, flow: Flow) -> list[WantedSchema]:
     for line in str(_driver(spark).of(str(flow))).splitlines():
         topic, partition, offset, part, number, how = line.split("\t")
         remote = TopicPartition(topic, int(partition))
-        own = None if number == UNFRAMED else int(number)
+        own = None if number == UNFRAMED else number if "-" in number else int(number)
         one = WantedSchema(remote, int(offset), part, own, how == ALONE)  # type: ignore[arg-type]
         found.append(one)
     return found

@@ -134,6 +134,24 @@ class TranslatedSchemas:
         _, subject = subject_for(uses, topic, part, remote)
         return self._registered(subject, schema, partial(on_target, remote=remote))
 
+    def register_guid(
+        self, guid: str, topic: str, part: Part, remote: Mapping[str, str]
+    ) -> Version | None:
+        """Registers the schema with a GUID, which is the same at the target, as `register` does.
+
+        Returns:
+            The version at the target; None if the source's registry does not know the GUID, or the
+            target's gives the schema another one: that has its references in it.
+
+        Raises:
+            RegistryError: A registry does not answer, or refuses, or knows no GUIDs.
+        """
+        for number in self._source.ids_of(guid):
+            version = self.register(number, topic, part, remote)
+            if version is not None and version.id in self._target.ids_of(guid):
+                return version
+        return None
+
     def _registered(self, subject: str, schema: Schema, named: Callable[[str], str]) -> Version:
         """Registers a schema of the source under a *subject* of the target."""
         references = []

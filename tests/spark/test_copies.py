@@ -83,6 +83,14 @@ def test_the_rule_and_its_twin_agree_on_ids_of_schemas(spark: SparkSession) -> N
     framed = [b"\0" + number.to_bytes(4, "big") + rest for number in ids for rest in (b"", b"x")]
     parts = [None, b"", b"\0\0\0\7", b"\1\0\0\0\7x", *framed]
     records = [KafkaRecord(0, NOW_MS, key, value, ()) for key in parts[::3] for value in parts]
+    named = [b"\0\0\0\0\7", b"\0\0\0\0\7index", b"\0\0\0\0\1", b"\1" + bytes(16), b"", None]
+    records += [
+        KafkaRecord(0, NOW_MS, framed[4], value, ((name, first), ("h", b""), (name, last)))
+        for name in ("__key_schema_id", "__value_schema_id")
+        for first in named[::2]
+        for last in named
+        for value in (None, framed[4])
+    ]
     frame, rule = frame_of(spark, records), CopyRule(schemas=known)
 
     originals = printed(printed_originals(frame, rule))

@@ -11,9 +11,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from hashlib import md5
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
+from uuid import UUID
 
 Answer = tuple[int, Any]
 NOT_THERE: Answer = (404, {"error_code": 404, "message": "HTTP 404 Not Found"})
@@ -89,6 +91,7 @@ class FakeRegistry:
         url: Where it listens.
         user: Who may ask, as ``user:password``; everybody if empty.
         fault: A status that each request gets; none if 0.
+        has_guids: Whether it knows GUIDs, as Confluent's does since version 8.
         has_modes: Whether it knows modes, and so ids that others give.
         words: The registry's own with a fault.
         garbage: What each request gets in the place of an answer; nothing if empty.
@@ -99,6 +102,7 @@ class FakeRegistry:
     url: str = ""
     user: str = ""
     fault: int = 0
+    has_guids: bool = True
     has_modes: bool = True
     words: str = "planted"
     garbage: bytes = b""
@@ -145,6 +149,13 @@ class FakeRegistry:
                 return (200, found) if found else error(404, 40403, f"Schema {number} not found")
             case "GET", ["schemas", "ids", number, "versions"]:
                 return 200, uses(context, int(number), prefix)
+            case "GET", ["schemas", "guids", guid, "ids"] if self.has_guids:
+                return 200, [
+                    {"context": f".{name}" if not name.startswith(".") else name, "id": number}
+                    for name, each in self.contexts.items()
+                    for number, one in each.schemas.items()
+                    if guid_of(one) == guid
+                ]
             case "GET", ["config", subject]:
                 level = context.levels.get(subject)
                 text = f"Subject '{subject}' does not have subject-level compatibility configured"
@@ -174,6 +185,11 @@ def essence(body: dict[str, Any]) -> dict[str, Any]:
     kept: dict[str, Any] = {key: body[key] for key in parts if key in body}
     kind = body.get("schemaType", "AVRO")
     return kept if kind == "AVRO" else {**kept, "schemaType": kind}
+
+
+def guid_of(schema: dict[str, Any]) -> str:
+    """The GUID of a schema, which has its references in it."""
+    return str(UUID(bytes=md5(json.dumps(schema, sort_keys=True).encode()).digest()))  # noqa: S324
 
 
 def error(status: int, code: int, text: str) -> Answer:

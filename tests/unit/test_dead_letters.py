@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.model import Flow, TopicPartition
-from replication.offsets.copy_rule import Headers
+from replication.model import Flow, Headers, TopicPartition
 from replication.offsets.dead_letter import (
     CONNECT,
     IDENTITY,

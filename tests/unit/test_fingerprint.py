@@ -3,7 +3,7 @@
 import pytest
 
 from replication.kafka.api import KafkaRecord
-from replication.model import PROVENANCE
+from replication.model import PROVENANCE, Headers
 from replication.offsets.copy_rule import CopyRule
 from replication.schemas.known import KnownIds
 
@@ -58,3 +58,28 @@ def test_a_copy_has_the_targets_id_of_its_schema() -> None:
     elsewhere = rule.original("u", record(NOW_MS, framed))
     assert elsewhere is not None
     assert elsewhere.equals(rule.copy(record(NOW_MS, framed)))
+
+
+@pytest.mark.parametrize(
+    ("headers", "copied", "there"),
+    [
+        ((("__value_schema_id", b"\1" + bytes(16)),), b"\0\0\0\0\7data", None),
+        ((("__key_schema_id", b"\1" + bytes(16)),), b"\0\0\0\x03\xe8data", None),
+        ((("__value_schema_id", None),), b"\0\0\0\x03\xe8data", None),
+        (
+            (("__value_schema_id", b"old"), ("__value_schema_id", b"\0\0\0\0\7")),
+            b"\0\0\0\0\7data",
+            (("__value_schema_id", b"old"), ("__value_schema_id", b"\0\0\0\x03\xe8")),
+        ),
+    ],
+)
+def test_what_a_header_names_has_no_frame(
+    headers: Headers, copied: bytes, there: Headers | None
+) -> None:
+    known = KnownIds()
+    known.add("t", "value", 7, 1000)
+    rule = CopyRule(schemas=known)
+    original = KafkaRecord(0, NOW_MS, None, b"\0\0\0\0\7data", headers)
+    copy = KafkaRecord(0, NOW_MS, None, copied, there or headers)
+    assert is_taken_for_copy(rule, original, copy)
+    assert is_taken_for_copy(rule, original, original) == (original == copy)

@@ -14,7 +14,7 @@ from replication.kafka.registry import RegistryError
 from replication.model import Mode, TopicPartition
 from replication.schemas.values import Part, Schema, Version
 from replication.spark.late import LateSession
-from replication.spark.wanted_schemas import Answers, WantedSchema
+from replication.spark.wanted_schemas import Answers, SchemaName, WantedSchema
 from replication.state.request_files import LocalFiles
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
@@ -24,6 +24,7 @@ from tests.support.stored import stored
 
 VERSION = Version("A.orders-value", 1, 51, Schema('"int"'))
 FINAL = RegistryError("cannot register: 409 no", 409, "no")
+GUID = "00000000-0000-0001-ffff-ffffffffffff"
 DOWN = RegistryError("cannot register: no answer", 0, "no answer")
 
 
@@ -42,6 +43,15 @@ class Registry:
         self, number: int, topic: str, part: Part, remote: Mapping[str, str]
     ) -> Version | None:
         assert (number, topic, part, remote) == (7, "orders", "value", {"orders": "A.orders"})
+        return self._answered()
+
+    def register_guid(
+        self, guid: str, topic: str, part: Part, remote: Mapping[str, str]
+    ) -> Version | None:
+        assert (guid, topic, part, remote) == (GUID, "orders", "value", {"orders": "A.orders"})
+        return self._answered()
+
+    def _answered(self) -> Version | None:
         self.asked += 1
         if isinstance(self.answer, RegistryError):
             raise self.answer
@@ -63,7 +73,7 @@ class Executors:
         self.waiting = []
 
 
-def wants(number: int | None = 7, *, is_alone: bool = False) -> list[WantedSchema]:
+def wants(number: SchemaName | None = 7, *, is_alone: bool = False) -> list[WantedSchema]:
     return [WantedSchema(TopicPartition("A.orders", 3), 42, "value", number, is_alone)]
 
 
@@ -86,7 +96,7 @@ class Desk:
         return self.context.refused_schemas.of({"orders"})
 
 
-def desk(folder: Path, number: int | None = 7, mode: str = "auto") -> Desk:
+def desk(folder: Path, number: SchemaName | None = 7, mode: str = "auto") -> Desk:
     (config,) = parse_settings({**ONE_FLOW, "replication.mode": mode}).flows
     none = cast("Any", None)  # no cluster is asked
     tables = Tables(LateSession(never), folder.as_uri())
@@ -218,3 +228,43 @@ def test_a_record_that_waits_no_longer_is_forgotten(tmp_path: Path) -> None:
     one.executors.waiting = wants()
     one.desk.look()
     assert not (tmp_path / "events").exists()
+
+
+def test_a_guid_is_registered_once_and_told_without_a_row(tmp_path: Path) -> None:
+    one = desk(tmp_path, GUID)
+    one.desk.look()
+    one.executors.waiting = wants(GUID)  # another task
+    one.desk.look()
+    assert one.executors.told == [(("A.orders", "value"), {GUID: GUID})] * 2
+    assert one.registry.asked == 1
+    assert not (tmp_path / "schema_ids").exists()
+    assert not (tmp_path / "events").exists()
+
+
+@pytest.mark.parametrize(
+    "answer", [None, FINAL, RegistryError("cannot look for the schema: 404 no", 404, "no")]
+)
+def test_a_guid_that_cannot_be_registered_is_an_event_of_its_topic_and_holds_nothing_up(
+    tmp_path: Path, answer: RegistryError | None
+) -> None:
+    one = desk(tmp_path, GUID)
+    one.registry.answer = answer
+    one.desk.look()
+    one.executors.waiting = wants(GUID)
+    one.desk.look()
+    assert one.executors.told == [(("A.orders", "value"), {GUID: GUID})] * 2
+    assert one.refused == {}
+    (event,) = stored(tmp_path, "events")
+    assert (event.kind, event.topic) == ("schema-unregistered", "orders")
+    assert f"the header of a value of orders names the schema {GUID}" in event.text
+
+
+def test_a_guid_waits_for_a_registry_that_is_down(tmp_path: Path) -> None:
+    one = desk(tmp_path, GUID)
+    one.registry.answer = DOWN
+    one.desk.look()
+    assert one.executors.told == []
+    one.registry.answer = VERSION
+    one.seconds += WAIT_SECONDS
+    one.desk.look()
+    assert one.executors.told == [(("A.orders", "value"), {GUID: GUID})]

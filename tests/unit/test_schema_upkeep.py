@@ -11,7 +11,7 @@ from replication.config.schema_settings import registry_of
 from replication.kafka.registry import Registry, RegistryError
 from replication.schemas.difference import RegistryDifference
 from replication.upkeep.schemas import PreservedSchemas, TranslatedSchemas, refusal
-from tests.support.schema_registry import FakeRegistry, Registries, own_keys
+from tests.support.schema_registry import FakeRegistry, Registries, guid_of, own_keys
 
 REMOTE = {"orders": "A.orders", "clicks": "A.clicks"}
 
@@ -147,3 +147,28 @@ def test_nothing_differs_where_nothing_carries_ids(both: Both) -> None:
     both.a.register("elsewhere-value", record("Elsewhere"))
     found = PreservedSchemas(both.source, both.target).compare(REMOTE)
     assert found == RegistryDifference()
+
+
+def test_a_schema_is_registered_by_its_guid_unless_that_is_another_there(both: Both) -> None:
+    both.b.register("elsewhere-value", record("Elsewhere"))
+    for name in ("First", "Second"):  # in a context that is not asked
+        both.a.answer("POST", "/contexts/.X/subjects/x/versions", {"schema": record(name)})
+    plain = both.a.register("orders-value", record("Order"))
+    reference = {"name": "Order", "subject": "orders-value", "version": 1}
+    needy = both.a.register("clicks-value", record("Click"), references=[reference])
+    guids = {number: guid_of(both.a.context.schemas[number]) for number in (plain, needy)}
+    translated = TranslatedSchemas(both.source, both.target)
+
+    found = translated.register_guid(guids[plain], "orders", "value", REMOTE)
+
+    assert found is not None
+    assert (found.subject, found.id != plain) == ("A.orders-value", True)
+    assert both.target.ids_of(guids[plain]) == [found.id]
+    assert translated.register_guid(guids[needy], "clicks", "value", REMOTE) is None
+    other = guid_of(both.a.contexts[".X"].schemas[2])
+    assert translated.register_guid(other, "orders", "value", REMOTE) is None
+    both.b.has_guids = False
+    with pytest.raises(RegistryError, match="404") as raised:
+        translated.register_guid(guids[plain], "orders", "value", REMOTE)
+    assert raised.value.is_unsupported
+    assert not raised.value.is_final

@@ -15,7 +15,13 @@ from replication.backoff import Backoff
 from replication.flows.context import FlowContext
 from replication.kafka.registry import RegistryError
 from replication.schemas.values import Part, Version
-from replication.spark.wanted_schemas import Answers, WantedSchema, tell_schemas, wanted_schemas
+from replication.spark.wanted_schemas import (
+    Answers,
+    SchemaName,
+    WantedSchema,
+    tell_schemas,
+    wanted_schemas,
+)
 from replication.state.schema_rows import write_schema_id
 
 WAIT_SECONDS: Final = 60.0
@@ -23,8 +29,8 @@ WAIT_SECONDS: Final = 60.0
 
 PAUSES: Final = Backoff(1, 15)
 
-Wanted = tuple[str, Part, int | None]
-"""A topic of the source, a part of its records, and an id there."""
+Wanted = tuple[str, Part, SchemaName | None]
+"""A topic of the source, a part of its records, and an id there, or a GUID."""
 
 
 class Registers(Protocol):
@@ -32,6 +38,11 @@ class Registers(Protocol):
 
     def register(
         self, number: int, topic: str, part: Part, remote: Mapping[str, str]
+    ) -> Version | None:
+        """Registers as `replication.upkeep.schemas.TranslatedSchemas` does."""
+
+    def register_guid(
+        self, guid: str, topic: str, part: Part, remote: Mapping[str, str]
     ) -> Version | None:
         """Registers as `replication.upkeep.schemas.TranslatedSchemas` does."""
 
@@ -92,6 +103,8 @@ class SchemaDesk:
         self._failures: dict[Wanted, int] = {}
         self._due: dict[Wanted, float] = {}
         self._told = set[Wanted]()
+        self._guids = set[Wanted]()  # which were registered, or were an event
+        self._unregistered = set[str]()  # topics
         self._refused: dict[str, tuple[Wanted, str]] = {}  # by topic, for which record
         self._lock = Lock()
 
@@ -131,8 +144,11 @@ class SchemaDesk:
     def _answer(self, wanted: Wanted, records: list[WantedSchema]) -> None:
         topic, part, number = wanted
         known = self._known.of(topic, part)
-        if number is not None and number in known:
+        if number in known:
             self._tell(wanted, known)
+            return
+        if (topic, part, number) in self._guids:
+            self._tell(wanted, {str(number): str(number)})
             return
         now = self._clock()
         since = self._since.setdefault(wanted, now)
@@ -188,6 +204,11 @@ class SchemaDesk:
                 f"or leave {topic} out of replication.schemas.topics"
             )
         remote = {name: copy for copy, name in self._state.copied.items()}
+        if isinstance(number, str):
+            self._register_guid(number, topic, part, remote)
+            self._guids.add(wanted)
+            self._tell(wanted, {number: number})
+            return None
         try:
             version = self._schemas.register(number, topic, part, remote)
         except RegistryError as error:
@@ -205,6 +226,40 @@ class SchemaDesk:
         self._context.log.info("schema_registered", topic=topic, text=f"id {number} is {version}")
         self._tell(wanted, self._known.of(topic, part))
         return None
+
+    def _register_guid(self, guid: str, topic: str, part: Part, remote: Mapping[str, str]) -> None:
+        """Registers what a record names by a GUID, or records once a topic that it is not there.
+
+        The copy is right all the same, so its topic goes on.
+
+        Raises:
+            RegistryError: A registry does not answer.
+        """
+        source, target = self._flow.source, self._flow.target
+        try:
+            version = self._schemas.register_guid(guid, topic, part, remote)
+            reason = (
+                f"the schema registry of {source} does not know it, or that of {target} gives its "
+                "schema another GUID"
+            )
+        except RegistryError as error:
+            if not error.is_final and not error.is_unsupported:
+                raise
+            version, reason = None, str(error)
+        if version is not None:
+            text = f"GUID {guid} is {version}"
+            self._context.log.info("schema_registered", topic=topic, text=text)
+        elif topic not in self._unregistered:
+            self._unregistered.add(topic)
+            self._context.tables.record_event(
+                self._flow,
+                "schema-unregistered",
+                f"the header of a {part} of {topic} names the schema {guid}, which is not "
+                f"registered at {target}: {reason}; copying goes on, and consumers find it once it "
+                f"is registered at {target} by hand",
+                reaction="keep",
+                topic=topic,
+            )
 
     def _tell(self, wanted: Wanted, ids: Answers) -> None:
         topic, part, _ = wanted

@@ -287,8 +287,14 @@ public final class PreserveTimestamps implements ProducerInterceptor<byte[], byt
     byte[] keyed = offset >= 0 ? carried : null;
     long original = offset >= 0 ? offset : ~offset;
     byte[] value = record.value();
-    boolean mustHave = sending.mustHaveSchema;
-    sending.schemas.translate(keyed, CARRIER_BYTES, value, sending.partition, original, mustHave);
+    sending.schemas.translate(
+        keyed,
+        CARRIER_BYTES,
+        value,
+        record.headers(),
+        sending.partition,
+        original,
+        sending.mustHaveSchema);
   }
 
   private static ProducerRecord<byte[], byte[]> original(

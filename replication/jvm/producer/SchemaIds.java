@@ -6,9 +6,12 @@ import java.util.HashSet;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.UUID;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.Headers;
 
 /**
  * Puts the ids that the target's schema registry gave into the records of one topic of a flow.
@@ -18,6 +21,10 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
  * known waits until the driver has answered a report that names it, or the task is cancelled. The
  * shared source lets it wait before the task has it, so that only its partition waits ({@link
  * SchemaGate}); else it waits here, with its task. Nothing of it is in flight meanwhile.
+ *
+ * <p>A key or value whose schema is named by a header has no frame, whatever its bytes are: an id
+ * there is replaced as one of a frame is. A GUID is the same in all registries and stays; the
+ * record waits until the driver has registered its schema, or has said that it cannot.
  */
 public final class SchemaIds {
   /** Begins a line of a report with an id that is waited for. */
@@ -43,6 +50,7 @@ public final class SchemaIds {
 
   private static final String FAIL = "fail";
   private static final int FRAME = 1 + Integer.BYTES;
+  private static final int GUID = 1 + 2 * Long.BYTES; // a one, then the GUID
   private static final Map<String, SchemaIds> KNOWN = new ConcurrentHashMap<>(); // by flow, topic
   private static final Set<Want> ASKED = new HashSet<>(); // those of the last report
   private static final Set<Want> LEAVING = new HashSet<>(); // those of them that leave
@@ -60,18 +68,19 @@ public final class SchemaIds {
     private final Part part;
     private final String record; // partition, offset, part
     private final String shown;
-    private final int id;
+    private final Object id; // an Integer, a UUID, or null
     private final boolean isAlone;
     private volatile boolean isRefused;
     private volatile String leaving = ""; // a line of the report once it leaves its batch
     private volatile boolean isAsked;
     private volatile boolean isLeft;
 
-    private Want(Part part, int partition, long offset, Integer id, boolean isAlone) {
+    private Want(Part part, int partition, long offset, Object id, boolean isAlone) {
       this.part = part;
       record = String.join("\t", "" + partition, "" + offset, part.name);
-      shown = id == null ? UNFRAMED : Integer.toUnsignedString(id);
-      this.id = id == null ? 0 : id;
+      String name = id == null ? UNFRAMED : id.toString();
+      shown = id instanceof Integer number ? Integer.toUnsignedString(number) : name;
+      this.id = id;
       this.isAlone = isAlone;
       part.wanted.add(this);
     }
@@ -83,7 +92,7 @@ public final class SchemaIds {
 
     /** Whether it waits no longer. */
     public boolean isOver() {
-      return isRefused || (!shown.equals(UNFRAMED) && part.knows(id));
+      return isRefused || (id != null && part.knows(id));
     }
 
     /** Whether the driver has had an answer to give, and had none. */
@@ -115,49 +124,65 @@ public final class SchemaIds {
   /** The ids of keys, or those of values. */
   private static final class Part {
     private final String name;
+    private final String header;
     private final Set<Want> wanted = ConcurrentHashMap.newKeySet();
+    private final Set<UUID> guids = ConcurrentHashMap.newKeySet(); // which need no more waiting
     private volatile int[][] ids = {{}, {}}; // sorted ids of the source, and those of the target
 
     private Part(String name) {
       this.name = name;
+      header = "__" + name + "_schema_id";
     }
 
-    private boolean knows(int id) {
-      return Arrays.binarySearch(ids[0], id) >= 0;
+    private boolean knows(Object id) {
+      return id instanceof Integer number
+          ? Arrays.binarySearch(ids[0], number) >= 0
+          : guids.contains(id);
     }
 
-    private static boolean isFramed(byte[] bytes, int from) {
-      return bytes.length - from >= FRAME && bytes[from] == 0;
+    /** The header that names the schema of this part, as Confluent's deserialisers find it. */
+    private byte[] named(Headers headers) {
+      Header last = headers.lastHeader(header);
+      return last == null ? null : last.value();
     }
 
-    private static int id(byte[] bytes, int from) {
-      return ByteBuffer.wrap(bytes).getInt(from + 1);
+    /** The id at {@code from}, an Integer or a UUID; null for none. */
+    private static Object id(byte[] bytes, int from, boolean isHeader) {
+      int length = bytes.length - from;
+      if (length >= FRAME && bytes[from] == 0) {
+        return ByteBuffer.wrap(bytes).getInt(from + 1);
+      }
+      if (isHeader && length >= GUID && bytes[from] == 1) {
+        ByteBuffer guid = ByteBuffer.wrap(bytes, from + 1, GUID - 1);
+        return new UUID(guid.getLong(), guid.getLong());
+      }
+      return null;
     }
 
-    private Want ask(byte[] bytes, int partition, long offset) {
-      if (bytes == null || !isFramed(bytes, 0) || knows(id(bytes, 0))) {
+    private Want ask(byte[] bytes, Headers headers, int partition, long offset) {
+      if (bytes == null) {
         return null;
       }
-      return new Want(this, partition, offset, id(bytes, 0), true);
+      byte[] named = named(headers);
+      Object id = id(named == null ? bytes : named, 0, named != null);
+      return id == null || knows(id) ? null : new Want(this, partition, offset, id, true);
     }
 
-    private void translate(byte[] bytes, int from, int partition, long offset, boolean mustHave)
+    private void translate(
+        byte[] bytes, int from, Headers headers, int partition, long offset, boolean mustHave)
         throws InterruptedException {
-      if (!isFramed(bytes, from)) {
-        if (mustHave) {
-          await(new Want(this, partition, offset, null, false));
-        }
-        return;
-      }
-      int id = id(bytes, from);
-      int[][] known = ids;
-      int at = Arrays.binarySearch(known[0], id);
-      if (at < 0) {
+      byte[] named = named(headers);
+      byte[] carrier = named == null ? bytes : named;
+      int at = named == null ? from : 0;
+      Object id = id(carrier, at, named != null);
+      if (id == null ? mustHave : !knows(id)) {
         await(new Want(this, partition, offset, id, false));
-        known = ids;
-        at = Arrays.binarySearch(known[0], id);
       }
-      ByteBuffer.wrap(bytes).putInt(from + 1, known[1][at]);
+      if (id instanceof Integer number) {
+        int[][] known = ids;
+        int own = known[1][Arrays.binarySearch(known[0], number)];
+        ByteBuffer.wrap(carrier).putInt(at + 1, own);
+      }
     }
 
     private synchronized void await(Want want) throws InterruptedException {
@@ -184,6 +209,10 @@ public final class SchemaIds {
           wanted.stream()
               .filter(want -> want.shown.equals(both[0]))
               .forEach(want -> want.isRefused = true);
+          continue;
+        }
+        if (both[0].indexOf('-') >= 0) {
+          guids.add(UUID.fromString(both[0]));
           continue;
         }
         sum.put(Integer.parseUnsignedInt(both[0]), Integer.parseUnsignedInt(both[1]));
@@ -259,25 +288,35 @@ public final class SchemaIds {
 
   /** Asks for an id that a record of the source lacks; null if it lacks none. */
   Want ask(ConsumerRecord<byte[], byte[]> record) {
-    Want want = value.ask(record.value(), record.partition(), record.offset());
-    return want != null ? want : key.ask(record.key(), record.partition(), record.offset());
+    Headers headers = record.headers();
+    Want want = value.ask(record.value(), headers, record.partition(), record.offset());
+    return want != null
+        ? want
+        : key.ask(record.key(), headers, record.partition(), record.offset());
   }
 
   /**
-   * Replaces the ids of one record's key, which begins at {@code from} in its array, and value.
+   * Replaces the ids of one record's key, which begins at {@code from} in its array, and value, or
+   * of the headers that name their schemas, in the arrays of these.
    *
    * @param keyed null if the record has no key
    * @param valued null if it has no value
    * @param mustHave whether a key or value without an id is not copied
    */
   void translate(
-      byte[] keyed, int from, byte[] valued, int partition, long offset, boolean mustHave)
+      byte[] keyed,
+      int from,
+      byte[] valued,
+      Headers headers,
+      int partition,
+      long offset,
+      boolean mustHave)
       throws InterruptedException {
     if (valued != null) {
-      value.translate(valued, 0, partition, offset, mustHave);
+      value.translate(valued, 0, headers, partition, offset, mustHave);
     }
     if (keyed != null) {
-      key.translate(keyed, from, partition, offset, false); // keys are often plain
+      key.translate(keyed, from, headers, partition, offset, false); // keys are often plain
     }
   }
 }

@@ -2,6 +2,7 @@
 
 from functools import partial
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from pyspark.sql import SparkSession
@@ -21,7 +22,7 @@ from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import kill_tree
-from tests.support.schema_registry import Registries, keys
+from tests.support.schema_registry import Registries, guid_of, keys
 from tests.support.stored import stored
 from tests.support.topics import copied, fill, send, send_records
 from tests.support.waiting import Late
@@ -192,6 +193,53 @@ def test_what_carries_no_id_is_copied_as_it_is_or_sets_its_topic_aside(
     assert (
         f"the value of {other}-0 offset 0 cannot be copied: it carries no schema id" in event.text
     )
+
+
+def test_what_a_header_names_is_no_frame_and_its_schema_is_registered(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    registries: Registries,
+) -> None:
+    (source, target), (a, b) = clusters, registries
+    for number in range(3):  # so that ids differ
+        b.register("elsewhere-value", schema(f"Elsewhere{number}"))
+    a.register("other-value", schema("Other"))
+    number = a.register(f"{topic_name}-value", schema("Reading"))
+    guid = UUID(guid_of(a.context.schemas[number]))
+    name, zeros = "__value_schema_id", framed(1, "rest")  # Avro of zeros
+    by_guid, unknown = b"\1" + guid.bytes, b"\1" + bytes(range(16))
+    headers: list[bytes | None] = [by_guid, framed(number, ""), unknown, None, b"?", by_guid]
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(
+        source,
+        topic_name,
+        [
+            ProducedRecord(partition=0, key=None, value=zeros, headers=((name, each), ("h", b"")))
+            for each in headers
+        ],
+    )
+    more = keys(*registries, "translate", topic_name)
+    config = flow_config(source, target, topic_name, more)
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) >= len(headers))
+    flow.stop()
+    RunningFlow(spark, tmp_path, config, "drain").join()  # it recognises them
+
+    there = {one["schema"]: id_ for id_, one in b.context.schemas.items()}
+    other, own = there[schema("Other")], there[schema("Reading")]
+    copies = list(TopicLog(target.bootstrap, f"A.{topic_name}", "read_committed").records(0))
+    values = [one.content.value for one in copies]
+    assert values == [*[zeros] * 3, framed(other, "rest"), zeros, zeros]
+    named = [dict(one.content.headers)[name] for one in copies]
+    assert named == [by_guid, framed(own, ""), unknown, None, b"?", by_guid]
+    assert guid_of(b.context.schemas[own]) == str(guid)
+    assert b.context.subjects[f"A.{topic_name}-value"][1] == own
+    (event,) = stored(flow.tables, "events", "kind = 'schema-unregistered'")
+    assert f"names the schema {UUID(bytes=unknown[1:])}, which is not registered" in event.text
+    kinds = {kind for kind, _ in kinds_of_topics(flow.tables)}
+    assert kinds.isdisjoint({"set-aside", "realigned", "unconfirmed"}), kinds
 
 
 def test_preserved_schemas_are_there_before_their_records_and_new_ones_follow(

@@ -9,8 +9,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.nio.ByteBuffer;
+import java.util.Optional;
+import java.util.UUID;
 import java.util.concurrent.FutureTask;
 import java.util.concurrent.TimeUnit;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.common.header.Headers;
+import org.apache.kafka.common.header.internals.RecordHeaders;
+import org.apache.kafka.common.record.TimestampType;
 import org.junit.jupiter.api.Test;
 
 /** Ids of schemas in records, and what waits for one. */
@@ -43,7 +49,7 @@ final class SchemaIdsTest {
   private FutureTask<Void> task(byte[] value, boolean mustHave) {
     return new FutureTask<>(
         () -> {
-          ids.translate(null, 0, value, 3, 42, mustHave);
+          ids.translate(null, 0, value, new RecordHeaders(), 3, 42, mustHave);
           return null;
         });
   }
@@ -75,12 +81,12 @@ final class SchemaIdsTest {
     byte[] value = framed(0, 7, "value");
     byte[] key = framed(20, 7, "key");
 
-    ids.translate(key, 20, value, 0, 0, true);
+    ids.translate(key, 20, value, new RecordHeaders(), 0, 0, true);
 
     assertArrayEquals(framed(0, 1000, "value"), value);
     assertArrayEquals(framed(20, 2, "key"), key);
     byte[] highest = framed(0, -1, "");
-    ids.translate(null, 0, highest, 0, 0, true);
+    ids.translate(null, 0, highest, new RecordHeaders(), 0, 0, true);
     assertArrayEquals(framed(0, 5, ""), highest);
   }
 
@@ -88,10 +94,10 @@ final class SchemaIdsTest {
   void whatHasNoFrameIsCopiedAsItIs() throws InterruptedException {
     for (String text : new String[] {"", "{}", "\0\0\0\0", "\1\0\0\0\7x"}) {
       byte[] value = text.getBytes();
-      ids.translate(value.clone(), 0, value, 0, 0, false);
+      ids.translate(value.clone(), 0, value, new RecordHeaders(), 0, 0, false);
       assertArrayEquals(text.getBytes(), value);
     }
-    ids.translate(null, 0, null, 0, 0, true);
+    ids.translate(null, 0, null, new RecordHeaders(), 0, 0, true);
   }
 
   @Test
@@ -151,5 +157,91 @@ final class SchemaIdsTest {
     awaitReport();
     tell("value", "13=14");
     second.get(10, TimeUnit.SECONDS);
+  }
+
+  private static byte[] guid(UUID guid) {
+    ByteBuffer bytes = ByteBuffer.allocate(17).put((byte) 1);
+    return bytes
+        .putLong(guid.getMostSignificantBits())
+        .putLong(guid.getLeastSignificantBits())
+        .array();
+  }
+
+  @Test
+  void whatAHeaderNamesHasNoFrame() throws Exception {
+    tell("value", "1=8,7=1000");
+    tell("key", "7=2");
+    UUID known = new UUID(1, 2);
+    tell("value", known + "=" + known);
+    byte[] value = framed(0, 1, "data of zeros");
+    byte[] key = framed(20, 7, "key");
+    Headers headers =
+        new RecordHeaders()
+            .add("__value_schema_id", framed(0, 7, ""))
+            .add("__value_schema_id", guid(known));
+
+    ids.translate(key, 20, value, headers, 0, 0, true);
+
+    assertArrayEquals(framed(0, 1, "data of zeros"), value);
+    assertArrayEquals(framed(20, 2, "key"), key); // which its header would name
+    assertArrayEquals(guid(known), headers.lastHeader("__value_schema_id").value());
+    byte[] first = headers.headers("__value_schema_id").iterator().next().value();
+    assertArrayEquals(framed(0, 7, ""), first); // nobody reads it
+
+    headers = new RecordHeaders().add("__value_schema_id", framed(0, 7, "index"));
+    ids.translate(null, 0, value, headers, 0, 0, true);
+    assertArrayEquals(framed(0, 1, "data of zeros"), value);
+    assertArrayEquals(framed(0, 1000, "index"), headers.lastHeader("__value_schema_id").value());
+
+    headers = new RecordHeaders().add("__value_schema_id", null);
+    ids.translate(null, 0, value, headers, 0, 0, true);
+    assertArrayEquals(framed(0, 8, "data of zeros"), value);
+
+    for (byte[] strange : new byte[][] {{}, {1, 2}, {0, 0, 0, 1}, {2, 0, 0, 0, 1}}) {
+      headers = new RecordHeaders().add("__value_schema_id", strange.clone());
+      byte[] same = framed(0, 1, "data");
+      ids.translate(null, 0, same, headers, 0, 0, false);
+      assertArrayEquals(framed(0, 1, "data"), same);
+      assertArrayEquals(strange, headers.lastHeader("__value_schema_id").value());
+    }
+  }
+
+  @Test
+  void aGuidWaitsUntilTheDriverHasSpoken() throws Exception {
+    UUID guid = new UUID(-1, 7);
+    Headers headers = new RecordHeaders().add("__value_schema_id", guid(guid));
+    byte[] value = framed(0, 11, "x");
+    FutureTask<Void> result =
+        new FutureTask<>(
+            () -> {
+              ids.translate(null, 0, value, headers, 3, 42, false);
+              return null;
+            });
+    translating(value, result);
+
+    assertEquals(
+        "schema\t" + flow + "\tA.orders\t3\t42\tvalue\t" + guid + "\ttask\n", awaitReport());
+    assertFalse(result.isDone());
+    tell("value", guid + "=" + guid);
+    result.get(10, TimeUnit.SECONDS);
+    assertArrayEquals(framed(0, 11, "x"), value);
+    ConsumerRecord<byte[], byte[]> record =
+        new ConsumerRecord<>(
+            "orders",
+            0,
+            0,
+            0,
+            TimestampType.CREATE_TIME,
+            0,
+            0,
+            null,
+            value,
+            headers,
+            Optional.empty());
+    assertNull(ids.ask(record), "it is known, and the value has no frame");
+    headers.remove("__value_schema_id");
+    SchemaIds.Want want = ids.ask(record);
+    assertFalse(want.isOver());
+    want.end();
   }
 }
