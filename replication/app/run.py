@@ -150,7 +150,7 @@ def _launch(
     file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
 ) -> Launch:
     """Returns what the process is to run."""
-    config = load_config(file, clusters)
+    config = load_config(file, clusters, is_whole=True)
     config = replace(config, mode=mode or config.mode)
     chosen = _chosen(config, flows, mode, job)
     for warning in config.warnings:

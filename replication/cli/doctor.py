@@ -43,7 +43,7 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
     """
     heap_mb = _heap_mb()
     try:
-        config = load_config(file, clusters)
+        config = load_config(file, clusters, is_whole=True)
     except ConfigError as error:
         found = examine_rest(error, os.environ)
     else:

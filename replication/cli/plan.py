@@ -70,7 +70,7 @@ def plan(
     """
     if topic and not records:
         raise click.UsageError("--topic is for --sample; write --sample 20 as well")
-    config = load_config(file, clusters)
+    config = load_config(file, clusters, is_whole=True)
     check_loops(config)
     config = in_force(config)
     flows = chosen_flows(config, name) if config.flows or name else ()

@@ -39,7 +39,7 @@ def serve(
     It reads what the flows' processes publish on the target clusters, wherever these run, and
     starts no Spark. Everybody on this machine may read; rest.tokens.file lets others in.
     """
-    config = load_config(file, clusters)
+    config = load_config(file, clusters, is_whole=True)
     address = config.serve.with_address(listen, port)
     if problems := [f"{key}: {problem}" for key, problem in serve_problems(address)]:
         raise ConfigError(file, problems)

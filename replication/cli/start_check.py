@@ -105,7 +105,9 @@ def asks_of_start(
             job: Job | None,
             **kwargs: Any,  # noqa: ANN401 - the same
         ) -> None:
-            command(AskedStart(load_config(file, clusters), names, job), *args, **kwargs)
+            command(
+                AskedStart(load_config(file, clusters, is_whole=True), names, job), *args, **kwargs
+            )
 
         return run
 

@@ -9,7 +9,7 @@ from replication.config.clients.replaced import is_replaced, replacement
 from replication.config.clients.secrets import ClientProperties, is_secret
 from replication.config.ignored import ignored_reason
 from replication.config.keys import KEYS
-from replication.config.values import Diagnostics, Raw, closest, one_of, text
+from replication.config.values import Diagnostics, Raw, closest, known, one_of, text
 from replication.mm2.possible import COMMENT
 from replication.model import Location
 
@@ -96,6 +96,7 @@ def effective_properties(
     *,
     location: Location,
     role: Role,
+    refuses_missing: bool = False,
 ) -> ClientProperties:
     """Returns the properties of the *role* client for the cluster at *location*, with Java's keys.
 
@@ -120,10 +121,13 @@ def effective_properties(
         _under(flow, f"{location}.{role}."),
         _under(flow, "producer.override.") if is_data_producer else {},
     ]
-    merged = {key: text(value).strip() for layer in layers for key, value in layer.items()}
+    merged = {key: value for layer in layers for key, value in layer.items()}
     merged.pop("alias", None)  # of source.cluster.alias
+    if refuses_missing:
+        merged = {key: known(value) for key, value in merged.items()}
+    found = {key: text(value).strip() for key, value in merged.items()}
     return ClientProperties(
-        {key: value for key, value in merged.items() if not is_replaced(role, key, value)}
+        {key: value for key, value in found.items() if not is_replaced(role, key, value)}
     )
 
 

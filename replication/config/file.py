@@ -4,9 +4,8 @@ Returns the checked configuration or raises one ConfigError. A resolved value is
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from replication.config.flat import FlatSettings, flat_settings
@@ -14,21 +13,32 @@ from replication.config.home import home
 from replication.config.parse import parse
 from replication.config.references import Resolver
 from replication.config.tree import MirrorConfig
+from replication.config.values import MissingValueError
 from replication.errors import ConfigError
 
 
-def load_config(file: str, clusters: str = "") -> MirrorConfig:
+def load_config(file: str, clusters: str = "", *, is_whole: bool = False) -> MirrorConfig:
     """Reads the configuration in *file* with this process's environment.
+
+    A job needs the *whole* file. A command needs what it uses: on call, the shell of somebody who
+    looks or stops a flow has not all variables that the job has.
 
     Raises:
         ConfigError: As `load`.
     """
-    state_dir = (home() / "state").absolute().as_uri()
-    return load(file, environ=os.environ, default_state_dir=state_dir, clusters=clusters)
+    default = (home() / "state").absolute().as_uri()
+    return load(
+        file, environ=os.environ, default_state_dir=default, clusters=clusters, is_whole=is_whole
+    )
 
 
 def load(
-    path: str | Path, *, environ: Mapping[str, str], default_state_dir: str, clusters: str = ""
+    path: str | Path,
+    *,
+    environ: Mapping[str, str],
+    default_state_dir: str,
+    clusters: str = "",
+    is_whole: bool = True,
 ) -> MirrorConfig:
     """Reads the configuration in the file *path*.
 
@@ -39,30 +49,35 @@ def load(
         environ: The variables that ``${env:NAME}`` refers to.
         default_state_dir: The state directory if the file does not set ``state.dir``.
         clusters: If not empty, the value of the option ``--clusters``.
+        is_whole: Whether each reference must lead somewhere. Else a field whose value is not known
+            is a `MissingValue`.
 
     Raises:
         ConfigError: The file cannot be read or has problems; the error lists all of them.
     """
     file = str(path)
     flat = read_settings(file)
-    resolver = Resolver(flat.settings, environ)
+    resolver = Resolver(file, flat.settings, environ)
     settings = {key: resolver.resolve(key, raw) for key, raw in flat.settings.items()}
-    parsed = partial(
-        parse, file, settings, lines=flat.lines, hidden=resolver.resolved_keys, targets=clusters
-    )
-    if problems := [*flat.problems, *resolver.problems]:
-        raise ConfigError(file, [*problems, *_other_problems(parsed, resolver.unresolved)])
-    config = parsed(default_state_dir=default_state_dir)
-    return replace(config, warnings=(*flat.warnings, *config.warnings))
-
-
-def _other_problems(parsed: Callable[..., MirrorConfig], unresolved: set[str]) -> list[str]:
-    """Returns `parse`'s problems besides unresolved references, so that all come at once."""
+    missing = [problem for found in resolver.unresolved.values() for problem in found]
+    problems = [*flat.problems, *(missing if is_whole else [])]
     try:
-        parsed(default_state_dir="/", unresolved=unresolved)
+        config = parse(
+            file,
+            settings,
+            default_state_dir=default_state_dir,
+            lines=flat.lines,
+            hidden=resolver.resolved_keys,
+            targets=clusters,
+            unresolved=resolver.unresolved,
+        )
+    except MissingValueError as error:
+        raise (ConfigError(file, problems) if problems else error) from error
     except ConfigError as error:
-        return list(error.problems)
-    return []
+        raise ConfigError(file, [*(problems or missing), *error.problems]) from error
+    if problems:
+        raise ConfigError(file, problems)
+    return replace(config, warnings=(*flat.warnings, *config.warnings))
 
 
 def read_bytes(file: str) -> bytes:

@@ -19,7 +19,7 @@ from replication.config.limits import (
 from replication.config.scopes import Scopes
 from replication.config.topic_settings import IDENTITY_POLICIES
 from replication.config.transforms import PREFIX, TRANSFORMS
-from replication.config.values import InvalidValueError, Raw, Value, read
+from replication.config.values import InvalidValueError, Raw, Value, known, read
 from replication.mm2.custom import POLICY
 from replication.model import Flow, Location
 
@@ -33,6 +33,9 @@ class FlowValues:
 
     scopes: Scopes
     flow: Flow
+    refuses_missing: bool = False
+    """Whether a value with a reference that leads nowhere is an error. For checks it is its key's
+    default, of which nothing is said."""
 
     @property
     def own(self) -> Mapping[str, Raw]:
@@ -42,6 +45,8 @@ class FlowValues:
     def value(self, name: str) -> Value:
         """Returns the value of the key *name*, converted to the key's kind."""
         if (raw := self.given(name)) is not None:
+            if self.refuses_missing:
+                known(raw)
             with suppress(InvalidValueError):  # reported when the settings were sorted into scopes
                 return read(KEYS[name], raw)
         return read(KEYS[name], KEYS[name].default)
@@ -112,8 +117,10 @@ class FlowValues:
             if key.startswith(PREFIX) and key.removeprefix(PREFIX).partition(".")[0] in listed
         }
         own = {key: raw for key, raw in self.own.items() if key.startswith(PREFIX)}
-        hidden = (key for key in {**shared, **own} if self.scopes.is_hidden(key))
-        return listed, {**shared, **own}, frozenset(hidden)
+        settings = {**shared, **own}
+        if self.refuses_missing:
+            settings = {key: known(raw) for key, raw in settings.items()}
+        return listed, settings, frozenset(filter(self.scopes.is_hidden, settings))
 
     @property
     def limits(self) -> ReadLimits:
@@ -133,4 +140,5 @@ class FlowValues:
             self.own,
             location=location,
             role=role,
+            refuses_missing=self.refuses_missing,
         )

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from replication.config.clients.secrets import ClientProperties
-from replication.config.values import Diagnostics, Raw, text
+from replication.config.values import Diagnostics, Raw, known, text
 
 HADOOP: Final = "hadoop."
 _OF_SPARK: Final = "spark.hadoop."
@@ -35,5 +35,7 @@ def note_unused(diagnostics: Diagnostics, settings: Mapping[str, Raw], state_dir
 
 def hadoop_properties(settings: Mapping[str, Raw]) -> ClientProperties:
     """Returns Hadoop's properties among the *settings* at top level; the repr masks secrets."""
-    given = {key: text(raw).strip() for key, raw in settings.items() if key.startswith(HADOOP)}
+    given = {
+        key: text(known(raw)).strip() for key, raw in settings.items() if key.startswith(HADOOP)
+    }
     return ClientProperties({key.removeprefix(HADOOP): value for key, value in given.items()})

@@ -3,10 +3,12 @@
 `parse` checks everything before anything starts, and reports all problems at once.
 """
 
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import PurePosixPath
-from typing import Final, TypeVar, cast, get_type_hints
+from typing import Any, Final, TypeVar, cast, get_type_hints
 
 from replication.config.checks import check_clusters, check_flow, check_state_dir
 from replication.config.clients.secrets import is_secret
@@ -23,7 +25,7 @@ from replication.config.metrics_settings import (
     metrics_problem,
     metrics_warnings,
 )
-from replication.config.schema_settings import registry_of
+from replication.config.schema_settings import REGISTRY_KEYS, RegistryConfig, registry_of
 from replication.config.scopes import sort_settings
 from replication.config.serve_settings import ServeConfig, serve_problems
 from replication.config.state_access import ENGINE, EngineChoice
@@ -31,7 +33,17 @@ from replication.config.status_settings import STATUS_TOPIC
 from replication.config.topic_settings import MODE, TASKS_MAX
 from replication.config.transforms import read_transforms
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
-from replication.config.values import Diagnostics, InvalidValueError, Raw, read, text
+from replication.config.values import (
+    Diagnostics,
+    InvalidValueError,
+    Missing,
+    MissingValue,
+    MissingValueError,
+    Raw,
+    known,
+    read,
+    text,
+)
 from replication.errors import ConfigError
 from replication.mm2.custom import (
     GROUP_FILTER,
@@ -46,6 +58,10 @@ from replication.model import Location, Mode, Reset
 from replication.schemas.known import KnownIds
 
 TARGETS_OPTION: Final = "--clusters"
+_FINDS_FLOWS: Final = re.compile(
+    r"clusters|replication\.target\.clusters|(.*->.*\.)?(emit\.heartbeats\.)?enabled"
+)
+"""Keys without whose values nobody knows which flows there are."""
 Section = TypeVar("Section")
 
 
@@ -67,34 +83,41 @@ def parse(
         default_state_dir: URI or absolute path, used if ``state.dir`` is not set.
         lines: Key -> line in *file*, where known.
         hidden: Keys whose values must not be shown, because they came from a reference.
-        unresolved: Keys whose values are not known, as their references lead nowhere.
+        unresolved: Keys whose values are `Missing`. So are the fields that follow from them.
         targets: If not empty, it takes the place of ``replication.target.clusters``.
 
     Raises:
-        ConfigError: Lists every problem found; none may be, beside those of *unresolved* keys.
+        ConfigError: Lists every problem found, or is that of a missing value without which nobody
+            knows which flows there are.
     """
     diagnostics = Diagnostics(lines or {}, hidden, unresolved=unresolved)
     if targets:
         settings = {**settings, TARGETS: targets}
         diagnostics.written[TARGETS] = TARGETS_OPTION
+    for key, raw in settings.items():
+        if _FINDS_FLOWS.fullmatch(key):
+            known(raw)
     scopes = sort_settings(diagnostics, settings)
     check_clusters(diagnostics, scopes)
     pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
     flows = _flow_configs(diagnostics, pairs)
     chosen = {values.flow for values in pairs if values.is_chosen}
-    state_dir = text(scopes.top.get("state.dir", "")).strip() or default_state_dir
+    given_dir = scopes.top.get("state.dir") or default_state_dir
+    state_dir = text(given_dir).strip() or default_state_dir
     check_state_dir(diagnostics, state_dir)
     note_unused(diagnostics, scopes.top, state_dir)
+    if state_dir.startswith("/"):
+        state_dir = PurePosixPath(state_dir).as_uri()
     serve, metrics = _serve(diagnostics, scopes.top), _metrics(diagnostics, scopes.top)
-    if diagnostics.problems or unresolved:
+    if diagnostics.problems:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
         file=file,
         clusters=scopes.clusters,
-        state_dir=PurePosixPath(state_dir).as_uri() if state_dir.startswith("/") else state_dir,
-        hadoop=hadoop_properties(scopes.top),
-        engine=cast("EngineChoice", read(ENGINE, scopes.top.get(ENGINE.name, ENGINE.default))),
-        mode=cast("Mode", read(MODE, scopes.top.get(MODE.name, MODE.default))),
+        state_dir=_or_missing(lambda: known(given_dir) and state_dir),
+        hadoop=_or_missing(lambda: hadoop_properties(scopes.top)),
+        engine=cast("EngineChoice", _top_value(ENGINE, scopes.top)),
+        mode=cast("Mode", _top_value(MODE, scopes.top)),
         flows=tuple(flow for flow in flows if flow.flow in chosen),
         other_flows=tuple(flow for flow in flows if flow.flow not in chosen),
         heartbeats=tuple(_heartbeats(pairs)),
@@ -115,7 +138,8 @@ def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tupl
     for values in [values for values in enabled if values.is_chosen] or pairs:
         check_flow(diagnostics, values)
     flows = tuple(_section(FlowConfig, values) for values in enabled)
-    check_flows(diagnostics, flows)
+    with suppress(MissingValueError):  # then nobody knows whether they agree
+        check_flows(diagnostics, flows)
     return flows
 
 
@@ -123,10 +147,14 @@ def _section(kind: type[Section], values: FlowValues) -> Section:
     """Returns an object of *kind*, each field with the value of its key or with what is derived."""
     hints = get_type_hints(kind)
 
+    values = replace(values, refuses_missing=True)
+
     def found(name: str, keys: Sequence[ConfigKey | Keys]) -> object:
         if (derive := _DERIVED.get(name)) is not None:
-            return derive(values)
-        return _value(keys[0], values) if keys else _section(hints[name], values)
+            return _or_missing(lambda: derive(values))
+        if not keys:
+            return _section(hints[name], values)
+        return _or_missing(lambda: _value(keys[0], values))
 
     return kind(**{name: found(name, keys) for name, keys in declared_keys(kind).items()})
 
@@ -140,18 +168,20 @@ def _heartbeats(pairs: Iterable[FlowValues]) -> Iterator[HeartbeatsConfig]:
 
 def _serve(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> ServeConfig:
     serve = _top_section(ServeConfig, top)
-    for key, problem in serve_problems(serve):
-        diagnostics.problem(key, problem)
+    with suppress(MissingValueError):
+        for key, problem in serve_problems(serve):
+            diagnostics.problem(key, problem)
     return serve
 
 
 def _metrics(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> MetricsConfig:
     metrics = _top_section(MetricsConfig, top)
-    if (problem := metrics_problem(metrics)) is not None:
-        diagnostics.problem("metrics.listen", problem)
-    else:
-        for key, warning in metrics_warnings(metrics):
-            diagnostics.warning(key, warning)
+    with suppress(MissingValueError):
+        if (problem := metrics_problem(metrics)) is not None:
+            diagnostics.problem("metrics.listen", problem)
+        else:
+            for key, warning in metrics_warnings(metrics):
+                diagnostics.warning(key, warning)
     return metrics
 
 
@@ -159,13 +189,26 @@ def _top_section(kind: type[Section], top: Mapping[str, Raw]) -> Section:
     """Returns an object of *kind*, whose keys are of the file, not of a flow."""
     found = {}
     for name, declared in declared_keys(kind).items():
-        key = cast("ConfigKey", declared[0])
-        try:
-            value = read(key, top.get(key.name, key.default))
-        except InvalidValueError:  # reported when the settings were sorted into scopes
-            value = read(key, key.default)
+        value = _top_value(cast("ConfigKey", declared[0]), top)
         found[name] = value.strip() if isinstance(value, str) else value
     return kind(**found)
+
+
+def _top_value(key: ConfigKey, top: Mapping[str, Raw]) -> object:
+    if isinstance(raw := top.get(key.name, key.default), Missing):
+        return MissingValue(raw.error)
+    try:
+        return read(key, raw)
+    except InvalidValueError:  # reported when the settings were sorted into scopes
+        return read(key, key.default)
+
+
+def _or_missing(value: Callable[[], Any]) -> Any:  # noqa: ANN401 - any field's
+    """Returns the value, or what takes its place if it needs one that is missing."""
+    try:
+        return value()
+    except MissingValueError as error:
+        return MissingValue(error)
 
 
 def _value(declared: ConfigKey | Keys, values: FlowValues) -> object:
@@ -229,6 +272,11 @@ def _policy(values: FlowValues) -> ReplicationPolicy:
     return PrefixPolicy(separator, internal)
 
 
+def _registry(values: FlowValues, alias: str) -> RegistryConfig:
+    settings = values.scopes.by_cluster[alias]
+    return registry_of({key: known(settings[key]) for key in REGISTRY_KEYS if key in settings})
+
+
 def _status_topic(values: FlowValues) -> str:
     """Returns Connect's default where the file says nothing: always with dots, as in MM2."""
     is_given = values.given(STATUS_TOPIC) is not None
@@ -255,7 +303,7 @@ def _letter_topics(values: FlowValues, alias: str) -> frozenset[str]:
 
 def _writers(values: FlowValues, alias: str) -> list[FlowValues]:
     scopes = values.scopes
-    return [FlowValues(scopes, pair) for pair in scopes.pairs if pair.target == alias]
+    return [replace(values, flow=pair) for pair in scopes.pairs if pair.target == alias]
 
 
 _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
@@ -274,8 +322,8 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "source_own_topics": _source_own_topics,
     "target_letter_topics": lambda values: _letter_topics(values, values.flow.target),
     "schema_ids": lambda _: KnownIds(),
-    "source_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.source]),
-    "target_registry": lambda values: registry_of(values.scopes.by_cluster[values.flow.target]),
+    "source_registry": lambda values: _registry(values, values.flow.source),
+    "target_registry": lambda values: _registry(values, values.flow.target),
     "source": lambda values: _cluster_config(values, "source"),
     "target": lambda values: _cluster_config(values, "target"),
     "alias": lambda values: values.alias(_heartbeats_at(values)),

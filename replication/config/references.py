@@ -1,6 +1,8 @@
 """Resolves references in values: ``${env:NAME}``, ``${file:/path}``, ``${file:/path:key}``.
 
 Providers that a file declares with ``config.providers`` work as in MirrorMaker 2.
+
+A value whose reference leads nowhere is `Missing`, and an error where it is used.
 """
 
 import re
@@ -9,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from replication.config.properties import parse_properties
-from replication.config.values import Raw, items, text
+from replication.config.values import Missing, MissingValueError, Raw, items, text
 
 Provider = Literal["env", "file", "directory"]
 
@@ -29,17 +31,18 @@ class UnresolvedError(ValueError):
 class Resolver:
     """Replaces references with their values and remembers which keys contained any.
 
-    ``problems`` says what is wrong with those of the keys ``unresolved``.
+    ``unresolved`` says of each key that contains one which leads nowhere what is wrong.
 
     Args:
+        file: The file's name, for messages.
         settings: All settings; ``config.providers`` is read from them.
         environ: The environment variables.
     """
 
-    def __init__(self, settings: Mapping[str, Raw], environ: Mapping[str, str]) -> None:
+    def __init__(self, file: str, settings: Mapping[str, Raw], environ: Mapping[str, str]) -> None:
+        self._file = file
         self._environ = environ
-        self.problems: list[str] = []
-        self.unresolved: set[str] = set()
+        self.unresolved: dict[str, list[str]] = {}
         self.resolved_keys: set[str] = set()
         self._settings = settings
         self._providers: dict[str, Provider] = {"env": "env", "file": "file"}
@@ -56,10 +59,15 @@ class Resolver:
                 self._providers[name] = provider
 
     def resolve(self, key: str, raw: Raw) -> Raw:
-        """Replaces the references in *raw*; an unresolved one becomes a problem."""
+        """Replaces the references in *raw*; an unresolved one makes it `Missing`."""
+        found: Raw
         if isinstance(raw, tuple):
-            return tuple(self._resolve_text(key, item) for item in raw)
-        return self._resolve_text(key, raw)
+            found = tuple(self._resolve_text(key, item) for item in raw)
+        else:
+            found = self._resolve_text(key, raw)
+        if key in self.unresolved:
+            return Missing(text(found), MissingValueError(self._file, self.unresolved[key][0]))
+        return found
 
     def _resolve_text(self, key: str, value: str) -> str:
         def replace(reference: re.Match[str]) -> str:
@@ -81,8 +89,7 @@ class Resolver:
         return _REFERENCE.sub(replace, value)
 
     def _problem(self, key: str, text: str) -> None:
-        self.unresolved.add(key)
-        self.problems.append(f"{key}: {text}")
+        self.unresolved.setdefault(key, []).append(f"{key}: {text}")
 
     def _value(self, name: str, path: str, last: str) -> str:
         provider = self._providers.get(name)

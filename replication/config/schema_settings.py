@@ -27,6 +27,7 @@ TRUSTED: Final = "schema.registry.ssl.truststore.location"
 OWN: Final = "schema.registry.ssl.keystore.location"
 PASSWORD: Final = "schema.registry.ssl.key.password"  # noqa: S105 - a key's name
 
+REGISTRY_KEYS: Final = (URL, USER, TRUSTED, OWN, PASSWORD)
 EXAMPLE: Final = "http://registry-1:8081"
 
 

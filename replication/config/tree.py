@@ -142,6 +142,7 @@ class MirrorConfig:
     @property
     def access(self) -> StateAccess:
         """How the state directory is reached."""
+        len(self.hadoop)  # an error for a value that is missing
         return StateAccess(self.state_dir, self.hadoop, self.engine)
 
     @property

@@ -4,11 +4,11 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NoReturn
 
 from replication.config.clients.secrets import MASK, is_secret
 from replication.config.config_key import ConfigKey
-from replication.errors import printable
+from replication.errors import ConfigError, printable
 from replication.mm2.filters import pattern_problem
 from replication.mm2.possible import COMMENT, impossible
 
@@ -16,6 +16,63 @@ _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 
 Raw = str | tuple[str, ...]
 """A value as written; a tuple is a YAML list, whose items may contain commas."""
+
+
+class MissingValueError(ConfigError):
+    """A value is needed whose reference leads nowhere, such as a variable that is not set."""
+
+    def __init__(self, file: str, problem: str) -> None:
+        super().__init__(file, [problem])
+        self.args = (printable(f"{file}: {problem}"),)
+
+
+class Missing(str):
+    """A raw value with a reference that leads nowhere, as written."""
+
+    __slots__ = ("error",)
+    error: MissingValueError
+
+    def __new__(cls, written: str, error: MissingValueError) -> "Missing":  # noqa: PYI034 - Self is of 3.11
+        """Returns the value *written*; *error* says why nobody knows it."""
+        missing = super().__new__(cls, written)
+        missing.error = error
+        return missing
+
+
+class MissingValue:
+    """Takes the place of a configured value that is `Missing`: any use raises its error.
+
+    So a command needs only those references that it uses.
+    """
+
+    __slots__ = ("_error",)
+
+    def __init__(self, error: MissingValueError) -> None:
+        self._error = error
+
+    def _use(self, *_: object) -> NoReturn:
+        raise self._error
+
+    __getattr__ = __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = _use
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __hash__ = _use
+    __str__ = __format__ = __fspath__ = __int__ = __float__ = __index__ = __call__ = _use
+    __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = _use
+    __or__ = __ror__ = __and__ = __rand__ = __neg__ = _use
+
+    def __repr__(self) -> str:
+        return "<not known>"
+
+
+def known(raw: Raw) -> Raw:
+    """Returns *raw*.
+
+    Raises:
+        MissingValueError: It has a reference that leads nowhere.
+    """
+    if isinstance(raw, Missing):
+        raise raw.error
+    return raw
+
 
 LONGEST_SHOWN: Final = 300
 """How much of a value a message shows, in characters."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from replication.config.changes import Change, partition_of
 from replication.config.steering import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.config.values import closest
+from replication.config.values import MissingValueError, closest
 from replication.control.starts import open_clusters, stored_map
 from replication.control.steer import Steered
 from replication.errors import ConfigError, NoAnswerError, ReplicationError
@@ -94,9 +94,9 @@ def preview(
             effect = _pauses(known, (steered, after), change, effect)
         if change.what == "limit" and change.scope:
             effect = _limited(then, change.scope, effect)
-    except ConfigError:
-        raise
     except ReplicationError as error:
+        if isinstance(error, ConfigError) and not isinstance(error, MissingValueError):
+            raise
         text = f"what else this does is not known: {error}"
         effect = replace(effect, warnings=(*effect.warnings, text))
     return effect

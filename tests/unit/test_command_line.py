@@ -277,3 +277,113 @@ def test_a_stop_with_nothing_running_says_so(file: Path) -> None:
     done = run("stop", file)
 
     assert (done.exit_code, done.output) == (0, "A->B is not running\n")
+
+
+UNSET = """
+clusters: [A, B]
+A.bootstrap.servers: localhost:1
+B.bootstrap.servers: localhost:1
+A->B: {{enabled: true, topics: [orders, payments]}}
+state.dir: {state}
+A->B.replication.transforms: mask
+A->B.replication.transforms.mask.topics: orders
+A->B.replication.transforms.mask.value: "'${{env:KEY_SALT}}'"
+A.consumer.sasl.jaas.config: ${{env:PASSWORD}}
+A.admin.sasl.jaas.config: ${{env:PASSWORD}}
+A.schema.registry.url: http://r:8081
+A.schema.registry.basic.auth.user.info: ${{env:REGISTRY_USER}}
+A->B.tasks.max: ${{env:TASKS}}
+rest.port: ${{env:PORT}}
+metrics.port: ${{env:PORT}}
+offset.flush.interval.ms: ${{file:/not/there:interval}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("status", 0),
+        ("events", 0),
+        ("lag", 8),
+        ("history", 0),
+        ("stop", 0),
+        ("pause --wait 0", 0),
+        ("hold CHG-1 --wait 0", 0),
+        ("limit --records 5 --wait 0", 0),
+        ("topics --add more --wait 0", 0),
+        ("dead-letters", 0),
+        ("translate --topic orders --partition 0 --offset 60", 0),
+    ],
+)
+def test_a_command_needs_only_the_references_that_it_uses(
+    tmp_path: Path, file: Path, line: str, code: int
+) -> None:
+    file.write_text(UNSET.format(state=(tmp_path / "state").as_uri()))
+    name, *options = line.split()
+
+    result = run(name, file, *options)
+
+    assert result.exit_code == code, result.output
+    assert "KEY_SALT" not in result.output
+
+
+@pytest.mark.parametrize(
+    ("key", "line"),
+    [
+        ("A.admin.sasl.jaas.config", "groups"),
+        ("A->B.topics", "translate --topic x --partition 0 --offset 0"),
+        ("state.dir", "events"),
+        ("hadoop.fs.s3a.secret.key", "events"),
+        ("A->B.enabled", "stop"),
+        ("clusters", "history"),
+    ],
+)
+def test_a_reference_that_a_command_uses_is_named_where_it_leads_nowhere(
+    file: Path, key: str, line: str
+) -> None:
+    flat = file.read_text().replace(
+        "A->B: {enabled: true, topics: [orders, payments]}", "A->B.enabled: true\nA->B.topics: x"
+    )
+    kept = [text for text in flat.splitlines() if not text.startswith(f"{key}:")]
+    file.write_text("\n".join([*kept, f"{key}: ${{env:NOT_THERE}}"]))
+    name, *options = line.split()
+
+    result = run(name, file, *options)
+
+    assert result.exit_code == 2, result.output
+    assert f"{file}: {key}: ${{env:NOT_THERE}} is not set; export NOT_THERE" in result.output
+
+
+def test_no_library_of_another_python_or_spark_is_loaded(tmp_path: Path, file: Path) -> None:
+    for library in ("click", "pyspark", "py4j", "yaml", "rich"):
+        (tmp_path / "other" / library).mkdir(parents=True)
+        (tmp_path / "other" / library / "__init__.py").write_text("raise SystemExit('another')")
+    environment = {"PYTHONPATH": str(tmp_path / "other"), "PYTHONHOME": sys.base_prefix}
+    environment |= {"SPARK_REMOTE": "sc://nowhere", "PYSPARK_SUBMIT_ARGS": "--bad"}
+
+    module = replication("history", file, environment=environment)
+    entry = "import sys; from replication.__main__ import main; sys.exit(main())"
+    console = subprocess.run(
+        [sys.executable, "-c", entry, "history", file], cwd=REPOSITORY, check=False,
+        env={**os.environ, **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+
+    for done in (module, console):
+        assert (done.returncode, done.stderr) == (0, "")
+        assert "reason" in done.stdout
+
+
+def test_what_only_pythonpath_brings_is_found_there(tmp_path: Path) -> None:
+    (tmp_path / "only_there.py").write_text("print('found')")
+    program = (
+        "import runpy, sys; sys.argv = ['replication', '--version']\n"
+        "try: runpy.run_module('replication', run_name='__main__')\n"
+        "except SystemExit: import only_there"
+    )
+
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, check=True, capture_output=True, text=True,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+    )  # fmt: skip
+
+    assert done.stdout.splitlines()[-1] == "found"
