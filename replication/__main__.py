@@ -6,6 +6,7 @@ another Python that a shell's profile names.
 
 import os
 import sys
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Final
 
@@ -31,6 +32,10 @@ def main() -> None:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has started this
         for variable in OF_SPARK:
             os.environ.pop(variable, None)
+
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # what its encoding does not know is shown escaped
+            stream.reconfigure(errors="backslashreplace")
 
     from replication.cli.main import main as command  # noqa: PLC0415 - it imports libraries
 

@@ -8,6 +8,7 @@ from replication.cli.options import (
     ONE_FLOW,
     REASON,
     chosen_flow,
+    echo,
     known_errors,
     print_json,
     print_table,
@@ -79,7 +80,7 @@ def accept(
         request_acceptance(config.access, flow.flow, acceptance.request, reason)
     if not as_json:
         done = "accepted" if execute else "dry run: nothing accepted; pass --execute to accept"
-        click.echo(done)
+        echo(done)
 
 
 def _print(acceptance: Acceptance, *, execute: bool, as_json: bool) -> None:
@@ -99,4 +100,4 @@ def _print(acceptance: Acceptance, *, execute: bool, as_json: bool) -> None:
     print_table(f"to accept for {acceptance.request.topic}", HEADINGS, rows)
     if acceptance.left:
         names = ", ".join(map(str, acceptance.left))
-        click.echo(f"the topic stays set aside until these can go on as well: {names}", err=True)
+        echo(f"the topic stays set aside until these can go on as well: {names}", err=True)

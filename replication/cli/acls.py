@@ -6,7 +6,7 @@ from typing import Final
 
 import click
 
-from replication.cli.options import FILE, known_errors
+from replication.cli.options import FILE, echo, known_errors
 from replication.cli.with_changes import with_changes
 from replication.config.file import load_config
 from replication.config.tree import MirrorConfig
@@ -58,9 +58,9 @@ def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> Non
     servers = servers_of(config)
     for alias, grants in needed_acls(config, failover=failover).items():
         principal = principals.get(alias, UNKNOWN)
-        click.echo(f"# cluster {alias}")
+        echo(f"# cluster {alias}")
         if principal == UNKNOWN:
-            click.echo(f"# write your user for {UNKNOWN}, or pass --principal {alias}=User:NAME")
+            echo(f"# write your user for {UNKNOWN}, or pass --principal {alias}=User:NAME")
         match form:
             case "strimzi":
                 lines = _strimzi(grants, principal)
@@ -69,8 +69,8 @@ def acls(file: str, form: str, given: tuple[str, ...], *, failover: bool) -> Non
             case _:
                 lines = describe_acls(grants, principal, servers[alias])
         for line in lines:
-            click.echo(line)
-        click.echo()
+            echo(line)
+        echo()
 
 
 def _given(file: str, config: MirrorConfig, given: tuple[str, ...]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from replication.cli.options import (
     FILE,
     FLOW,
     chosen_flows,
+    echo,
     json_line,
     known_errors,
     print_json,
@@ -106,7 +107,7 @@ def events(
 def _show(rows: Iterable[LoggedEvent], *, as_json: bool) -> None:
     for row in rows:
         if as_json:
-            click.echo(json_line(row.document()))
+            echo(json_line(row.document()))
         else:
             say(_line(row))
 

@@ -12,6 +12,7 @@ from replication.cli.options import (
     FILE,
     ONE_FLOW,
     chosen_flow,
+    echo,
     json_text,
     known_errors,
     print_json,
@@ -144,7 +145,7 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
             commit_moves(groups, found.moves)
     if not as_json:
         done = "committed" if execute else "dry run: nothing committed; pass --execute to commit"
-        click.echo(done)
+        echo(done)
 
 
 def _cluster(config: MirrorConfig, alias: str) -> ClusterConfig:
@@ -197,4 +198,4 @@ def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: b
         output.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
-    click.echo(f"{output}: {len(found.offsets)} offsets", err=True)
+    echo(f"{output}: {len(found.offsets)} offsets", err=True)

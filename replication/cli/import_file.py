@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from replication.cli.options import FILE, known_errors
+from replication.cli.options import FILE, echo, known_errors
 from replication.config.convert import converted
 from replication.errors import ConfigError
 
@@ -28,7 +28,7 @@ def import_(file: str, output: Path | None) -> None:
     """
     text = converted(file)
     if output is None:
-        click.echo(text, nl=False)
+        click.echo(text.encode(), nl=False)  # a file for the mirror is UTF-8, whatever the locale
         return
     try:
         descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
@@ -36,4 +36,4 @@ def import_(file: str, output: Path | None) -> None:
         raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(text)
-    click.echo(f"{output}: check it with python -m replication validate", err=True)
+    echo(f"{output}: check it with python -m replication validate", err=True)

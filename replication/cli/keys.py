@@ -4,6 +4,7 @@ import sys
 
 import click
 
+from replication.cli.options import echo
 from replication.config.keys import KEYS
 from replication.config.reference import reference, search
 from replication.config.values import closest
@@ -22,12 +23,12 @@ def keys(pattern: str, *, whole: bool) -> None:
     without effect and client properties among them; without PATTERN, all keys of the mirror.
     """
     if whole:
-        click.echo(reference(), nl=False)
+        echo(reference(), nl=False)
         return
     found = list(search(pattern))
     if not found:
         other = closest(pattern, KEYS, 0.5)
         hint = f"; the most similar one is {other}" if other else ""
-        click.echo(f"no key contains {pattern!r}{hint}", err=True)
+        echo(f"no key contains {pattern!r}{hint}", err=True)
         sys.exit(NO_KEY)
-    click.echo("\n\n".join(found))
+    echo("\n\n".join(found))

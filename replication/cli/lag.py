@@ -12,6 +12,7 @@ from replication.cli.options import (
     FILE,
     FLOW,
     chosen_flows,
+    echo,
     known_errors,
     print_json,
     print_table,
@@ -77,7 +78,7 @@ def lag(
         elif chosen:
             print_table(f"topics of {flow}", HEADINGS, map(_cells, chosen))
         elif one.answer.heard.word is not None:
-            click.echo("  of its topics nothing is known")
+            echo("  of its topics nothing is known")
 
 
 def _cells(row: TopicFigures) -> tuple[str, ...]:

@@ -14,6 +14,7 @@ from replication.cli.options import (
     ONE_FLOW,
     REASON,
     chosen_flow,
+    echo,
     known_errors,
     print_json,
     print_table,
@@ -153,7 +154,7 @@ def _run(
         request_moves(config.access, flow.flow, requests, order.reason)
     if not order.as_json:
         done = "asked for: the next start goes on there"
-        click.echo(done if order.execute else "dry run: nothing is moved; pass --execute to move")
+        echo(done if order.execute else "dry run: nothing is moved; pass --execute to move")
 
 
 def _read(file: str, flow: FlowConfig) -> Mapping[TopicPartition, Goal]:

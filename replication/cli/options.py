@@ -58,7 +58,7 @@ def known_errors(command: Callable[P, None]) -> Callable[P, None]:
             command(*args, **kwargs)
         except ReplicationError as error:
             if kwargs.get("as_json", False):
-                click.echo(json_text(error.document()), err=True)
+                echo(json_text(error.document()), err=True)
             else:
                 print_failure(error.exit_code, str(error))
             sys.exit(error.exit_code)
@@ -120,12 +120,20 @@ def json_line(document: object) -> str:
 
 def print_json(document: object) -> None:
     """Prints *document*, which must be all that a command prints to stdout."""
-    click.echo(json_text(document))
+    echo(json_text(document))
+
+
+def echo(text: str = "", *, nl: bool = True, err: bool = False) -> None:
+    """Prints *text* in the encoding of the terminal or pipe, which may not know every name.
+
+    Left to itself, click would take an ASCII one for UTF-8.
+    """
+    click.echo(text, sys.stderr if err else sys.stdout, nl=nl)
 
 
 def say(line: str, *, err: bool = False) -> None:
     """Prints one line, whatever names of groups and texts of brokers are in it."""
-    click.echo(printable(line), err=err)
+    echo(printable(line), err=err)
 
 
 def print_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

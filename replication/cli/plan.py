@@ -11,6 +11,7 @@ from replication.cli.options import (
     FILE,
     FLOW,
     chosen_flows,
+    echo,
     known_errors,
     print_json,
     print_table,
@@ -90,8 +91,8 @@ def plan(
             _print(flow_plan)
         if not plans:
             pairs = ", ".join(map(str, config.names))
-            click.echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
-        click.echo(f"tables in {config.state_dir}: by {storage.engine} ({storage.why})")
+            echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
+        echo(f"tables in {config.state_dir}: by {storage.engine} ({storage.why})")
     _refuse(plans)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 
 import click
 
-from replication.cli.options import CLUSTERS, FILE, known_errors
+from replication.cli.options import CLUSTERS, FILE, echo, known_errors
 from replication.config.file import load_config
 from replication.config.serve_settings import serve_problems
 from replication.errors import ConfigError, SetupError
@@ -54,7 +54,7 @@ def serve(
     configure("json" if os.environ.get(SCRIPT_FORMAT) == "json" else "text")
     if process is not None:
         threading.Thread(target=_end_with, args=[process], daemon=True).start()
-    serve_mirror(config, address, click.echo)
+    serve_mirror(config, address, echo)
 
 
 def _end_with(process: int) -> None:

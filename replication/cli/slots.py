@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import click
 
-from replication.cli.options import JOB_HELP, MODES, known_errors
+from replication.cli.options import JOB_HELP, MODES, echo, known_errors
 from replication.cli.start_check import AskedStart, asks_of_start
 from replication.control.sizing import size_start
 from replication.deploy.arguments import driver_memory, megabytes, parse, settings
@@ -47,8 +47,8 @@ def slots(
             start.refuse_second()
     found = size_start(start.config, start.flows(), heap_mb, mode, settings=given)
     for warning in found.warnings():
-        click.echo(f"warning: {warning}", err=True)
-    click.echo(found.slots * _task_cpus(given))
+        echo(f"warning: {warning}", err=True)
+    echo(str(found.slots * _task_cpus(given)))
 
 
 def _of_spark(arguments: Sequence[str]) -> tuple[int, dict[str, str]]:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 
 import click
 
-from replication.cli.options import CLUSTERS, FILE, chosen_flows, chosen_names
+from replication.cli.options import CLUSTERS, FILE, chosen_flows, chosen_names, echo
 from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.file_check import start_problems
@@ -50,7 +50,7 @@ class AskedStart:
         """
         machine = look(self.config, os.environ)
         for warning in warnings(machine, heap_mb):
-            click.echo(f"warning: {warning}", err=True)
+            echo(f"warning: {warning}", err=True)
         of_file = start_problems(self.config, master, self.job)
         of_machine = problems(machine, master)
         if of_file:

@@ -14,6 +14,7 @@ from replication.cli.options import (
     FILE,
     FLOW,
     chosen_flows,
+    echo,
     known_errors,
     print_json,
     print_table,
@@ -80,7 +81,7 @@ def status(
             while watch is not None:
                 found = answers.ask(watch)
                 if not as_json:
-                    click.echo(CLEAR, nl=False)
+                    echo(CLEAR, nl=False)
                 _show(found, changes, as_json=as_json)
 
 

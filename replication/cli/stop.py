@@ -2,7 +2,16 @@
 
 import click
 
-from replication.cli.options import CLUSTERS, FILE, FLOW, JOB, REASON, chosen_names, known_errors
+from replication.cli.options import (
+    CLUSTERS,
+    FILE,
+    FLOW,
+    JOB,
+    REASON,
+    chosen_names,
+    echo,
+    known_errors,
+)
 from replication.config.file import load_config
 from replication.control.stop import stop_flows
 from replication.model import Job
@@ -25,7 +34,7 @@ def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job, rea
     flows = chosen_names(config, name)
     stopped = stop_flows(config, flows, job, timeout, reason)
     for flow in flows:
-        click.echo(f"{flow} {_answer(stopped.get(flow))}")
+        echo(f"{flow} {_answer(stopped.get(flow))}")
     if failed := [code for code in stopped.values() if code]:
         click.get_current_context().exit(failed[0])
 

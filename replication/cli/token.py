@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from replication.cli.options import known_errors
+from replication.cli.options import echo, known_errors
 from replication.errors import ConfigError, StateError
 from replication.serve.tokens import ROLES, Role, new_token, parse_tokens
 
@@ -39,8 +39,8 @@ def token(name: str, role: Role, file: str | None) -> None:
     except ValueError as error:
         raise ConfigError(file or "the command line", [str(error)]) from error
     if file is None:
-        click.echo(f"# add this line to the file of rest.tokens.file:\n{made.line()}", err=True)
-    click.echo(secret)
+        echo(f"# add this line to the file of rest.tokens.file:\n{made.line()}", err=True)
+    echo(secret)
 
 
 def _add(file: Path, line: str) -> None:

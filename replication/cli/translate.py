@@ -7,6 +7,7 @@ from replication.cli.options import (
     FILE,
     ONE_FLOW,
     chosen_flow,
+    echo,
     known_errors,
     print_json,
     say,
@@ -60,4 +61,4 @@ def translate(
     if isinstance(answer.translation, NoAnswer):
         raise no_answer(flow, answer)
     if not as_json:
-        click.echo(sentence(answer.translation))
+        echo(sentence(answer.translation))

@@ -2,7 +2,7 @@
 
 import click
 
-from replication.cli.options import known_errors
+from replication.cli.options import echo, known_errors
 from replication.cli.start_check import AskedStart, asks_of_start
 from replication.config.stores import missing_files
 from replication.control.clients import clients_of, custom_classes
@@ -46,9 +46,9 @@ def validate(start: AskedStart, master: str, *, here: bool, strict: bool) -> Non
         raise ConfigError(config.file, problems)
     start.refuse_second()
     for warning in warnings:
-        click.echo(f"warning: {warning}")
+        echo(f"warning: {warning}")
     for note in notes:
-        click.echo(f"note: {note}")
+        echo(f"note: {note}")
     what = "flows" if config.flows else "heartbeats only, of"
     names = ", ".join(map(str, config.names))
-    click.echo(f"{config.file} is valid: {len(config.clusters)} clusters, {what} {names}")
+    echo(f"{config.file} is valid: {len(config.clusters)} clusters, {what} {names}")

@@ -387,3 +387,32 @@ def test_what_only_pythonpath_brings_is_found_there(tmp_path: Path) -> None:
     )  # fmt: skip
 
     assert done.stdout.splitlines()[-1] == "found"
+
+
+ASCII = {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "shown"),
+    [
+        pytest.param({"PYTHONIOENCODING": "utf-8"}, "n\u00e9e \u65e5", id="a name as it is"),
+        pytest.param({"PYTHONIOENCODING": "ascii"}, r"n\xe9e \u65e5", id="ASCII"),
+        pytest.param({"PYTHONIOENCODING": "latin-1"}, "n\u00e9e \\u65e5", id="latin-1"),
+        pytest.param(ASCII, r"n\xe9e \u65e5", id="locale C"),
+    ],
+)
+def test_a_name_is_shown_escaped_where_the_output_does_not_know_it(
+    file: Path, environment: dict[str, str], shown: str
+) -> None:
+    encoding = environment.get("PYTHONIOENCODING", "ascii")
+    run("pause", file, "--reason", "n\u00e9e \u65e5", "--wait", "0")
+
+    for command, *options in (["history"], ["topics", "--add", "\u00e9", "--dry-run"]):
+        done = subprocess.run(
+            [sys.executable, "-m", "replication", command, file, *options], cwd=REPOSITORY,
+            env={**os.environ, **environment}, capture_output=True, check=False,
+        )  # fmt: skip
+        out, err = done.stdout.decode(encoding), done.stderr.decode(encoding)
+
+        assert "Traceback" not in err
+        assert shown in out or command != "history"
