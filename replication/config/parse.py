@@ -36,7 +36,7 @@ from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.config.values import (
     Diagnostics,
     InvalidValueError,
-    Missing,
+    MissingRaw,
     MissingValue,
     MissingValueError,
     Raw,
@@ -83,7 +83,7 @@ def parse(
         default_state_dir: URI or absolute path, used if ``state.dir`` is not set.
         lines: Key -> line in *file*, where known.
         hidden: Keys whose values must not be shown, because they came from a reference.
-        unresolved: Keys whose values are `Missing`. So are the fields that follow from them.
+        unresolved: Keys whose values are `MissingRaw`. So are the fields that follow from them.
         targets: If not empty, it takes the place of ``replication.target.clusters``.
 
     Raises:
@@ -195,7 +195,7 @@ def _top_section(kind: type[Section], top: Mapping[str, Raw]) -> Section:
 
 
 def _top_value(key: ConfigKey, top: Mapping[str, Raw]) -> object:
-    if isinstance(raw := top.get(key.name, key.default), Missing):
+    if isinstance(raw := top.get(key.name, key.default), MissingRaw):
         return MissingValue(raw.error)
     try:
         return read(key, raw)

@@ -2,7 +2,7 @@
 
 Providers that a file declares with ``config.providers`` work as in MirrorMaker 2.
 
-A value whose reference leads nowhere is `Missing`, and an error where it is used.
+A value whose reference leads nowhere is `MissingRaw`, and an error where it is used.
 """
 
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from replication.config.properties import parse_properties
-from replication.config.values import Missing, MissingValueError, Raw, items, text
+from replication.config.values import MissingRaw, MissingValueError, Raw, items, text
 
 Provider = Literal["env", "file", "directory"]
 
@@ -59,14 +59,14 @@ class Resolver:
                 self._providers[name] = provider
 
     def resolve(self, key: str, raw: Raw) -> Raw:
-        """Replaces the references in *raw*; an unresolved one makes it `Missing`."""
+        """Replaces the references in *raw*; an unresolved one makes it `MissingRaw`."""
         found: Raw
         if isinstance(raw, tuple):
             found = tuple(self._resolve_text(key, item) for item in raw)
         else:
             found = self._resolve_text(key, raw)
         if key in self.unresolved:
-            return Missing(text(found), MissingValueError(self._file, self.unresolved[key][0]))
+            return MissingRaw(text(found), MissingValueError(self._file, self.unresolved[key][0]))
         return found
 
     def _resolve_text(self, key: str, value: str) -> str:

@@ -26,13 +26,13 @@ class MissingValueError(ConfigError):
         self.args = (printable(f"{file}: {problem}"),)
 
 
-class Missing(str):
+class MissingRaw(str):
     """A raw value with a reference that leads nowhere, as written."""
 
     __slots__ = ("error",)
     error: MissingValueError
 
-    def __new__(cls, written: str, error: MissingValueError) -> "Missing":  # noqa: PYI034 - Self is of 3.11
+    def __new__(cls, written: str, error: MissingValueError) -> "MissingRaw":  # noqa: PYI034 - Self is of 3.11
         """Returns the value *written*; *error* says why nobody knows it."""
         missing = super().__new__(cls, written)
         missing.error = error
@@ -40,7 +40,7 @@ class Missing(str):
 
 
 class MissingValue:
-    """Takes the place of a configured value that is `Missing`: any use raises its error.
+    """Takes the place of a configured value that is `MissingRaw`: any use raises its error.
 
     So a command needs only those references that it uses.
     """
@@ -69,7 +69,7 @@ def known(raw: Raw) -> Raw:
     Raises:
         MissingValueError: It has a reference that leads nowhere.
     """
-    if isinstance(raw, Missing):
+    if isinstance(raw, MissingRaw):
         raise raw.error
     return raw
 
