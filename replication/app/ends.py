@@ -5,7 +5,7 @@ written is logged, and neither holds a flow up nor fails it.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Final
@@ -24,6 +24,7 @@ from replication.state.executions import (
     EXECUTIONS,
     Ending,
     Execution,
+    TopicEnd,
     append_without_spark,
     create_missing_tables,
     has_end,
@@ -120,8 +121,27 @@ class Ends:
             error: What ended it; None for a clean end.
             is_stopped: Whether it was to stop.
         """
-        launch, outcome = self._launch, JobOutcome.of(error) if error else JobOutcome()
         self._known.add(flow)
+        add = partial(self._add, flow, tally, is_stopped=is_stopped)
+        try:
+            topics = tally.topics() if runs(self._launch.job, "records") else None
+        except Exception as unknown:  # the end itself is known
+            add(error or unknown, None)
+            raise
+        execution = add(error, topics)
+        if tally.epoch is not None and topics is not None:
+            _log_summary(execution)
+
+    def _add(
+        self,
+        flow: Flow,
+        tally: Tally,
+        error: BaseException | None,
+        topics: Sequence[TopicEnd] | None,
+        *,
+        is_stopped: bool,
+    ) -> Execution:
+        launch, outcome = self._launch, JobOutcome.of(error) if error else JobOutcome()
         execution = Execution(
             flow,
             launch.job,
@@ -133,11 +153,10 @@ class Ends:
             outcome.exit_code,
             outcome.cause,
             tally.epoch,
-            tally.topics() if runs(launch.job, "records") else None,
+            topics,
         )
-        if tally.epoch is not None and runs(launch.job, "records"):
-            _log_summary(execution)
         self._rows.add(execution)
+        return execution
 
     def _ending(self, tally: Tally, error: BaseException | None, *, is_stopped: bool) -> Ending:
         is_owner = tally.epoch is not None

@@ -71,7 +71,11 @@ class FlowThread(threading.Thread):
         """Does the thread's work: logs a failure at once, and keeps it."""
         self._run()
         error = self.failure.error if self.failure else None
-        self._when_ended(error, is_stopped=self.stop.is_set())
+        try:
+            self._when_ended(error, is_stopped=self.stop.is_set())
+        except Exception as broken:  # an end that nobody could note is no clean one
+            self.failure = self.failure or Failure(self.flow, broken, time.monotonic())
+            self.log.exception("flow_failed", text="internal error, please report it")
 
     def _run(self) -> None:
         try:

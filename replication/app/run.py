@@ -329,8 +329,13 @@ class _Application:
         self, view: View, context: FlowContext, error: BaseException | None, *, is_stopped: bool
     ) -> None:
         """Records and shows how a flow has ended."""
-        self._ends.end(context.config.flow, context.tally, error, is_stopped=is_stopped)
-        view.end(context, error, is_stopped=is_stopped)
+        try:
+            self._ends.end(context.config.flow, context.tally, error, is_stopped=is_stopped)
+        except Exception as broken:
+            error = error or broken
+            raise
+        finally:
+            view.end(context, error, is_stopped=is_stopped)
 
     def _admission(self) -> Admission:
         spark = self._session.started

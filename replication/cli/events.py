@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import timedelta
 from typing import Final, get_args
 
 import click
@@ -22,6 +22,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.control.event_log import LoggedEvent, read_events
+from replication.figures.clocks import utc
 from replication.model import EventKind
 
 UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
@@ -75,7 +76,7 @@ def events(
     """
     config = load_config(file, clusters)
     flows = chosen_flows(config, name)
-    begin = datetime.now(timezone.utc) - since if since is not None else None
+    begin = utc(time.time() - since.total_seconds()) if since is not None else None
 
     def found() -> list[LoggedEvent]:
         rows, note = read_events(config, flows)

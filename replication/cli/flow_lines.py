@@ -1,12 +1,13 @@
 """How flows are, in lines for a person."""
 
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Final
 
 from replication.config.limits import bytes_text, records_text
 from replication.control.flow_answers import FlowAnswer
 from replication.control.status import End
+from replication.figures.clocks import utc
 from replication.figures.health import Condition
 from replication.figures.observation import ENDED, Observation
 from replication.figures.registry import WHOLE_FLOW
@@ -124,7 +125,7 @@ def count(number: float) -> str:
 
 def clock(seconds: float) -> str:
     """Returns a time in UTC."""
-    return _at(datetime.fromtimestamp(seconds, timezone.utc))
+    return _at(utc(seconds))
 
 
 def _at(at: datetime) -> str:

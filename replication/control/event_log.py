@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.flow_answers import FlowAnswers
 from replication.errors import NoAnswerError, ReplicationError
+from replication.figures.clocks import utc
 from replication.model import Flow
 from replication.state.folder import check_begun
 from replication.state.readers import open_reader
@@ -55,7 +56,7 @@ def read_events(config: MirrorConfig, flows: Sequence[FlowConfig]) -> tuple[list
         raise NoAnswerError(f"no events are known: {reason}; {heard[0].why_not}")
     events = (
         LoggedEvent(
-            datetime.fromtimestamp(row.at, timezone.utc),
+            utc(row.at),
             observed.flow,
             row.kind,
             row.reaction,

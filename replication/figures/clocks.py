@@ -12,9 +12,10 @@ import time
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
 from typing import Final
 
-_EPOCH, _BEGUN = time.time(), time.monotonic()
+_BEGUN_AT, _BEGUN = time.time(), time.monotonic()
 
 MOST_SKEW_SECONDS: Final = 1.0
 """A clock that is off by more is worth a word: lag, latency and retention are off by as much."""
@@ -25,9 +26,30 @@ STAMP_SECONDS: Final = 0.001
 KEPT_STAMPS: Final = 20
 
 
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
+
+# each of them has a day on both sides, so that it is a time in every time zone as well
+EARLIEST: Final = datetime(1, 1, 2, tzinfo=timezone.utc)
+LATEST: Final = datetime(9999, 12, 31, tzinfo=timezone.utc)
+_SPAN: Final = (EARLIEST - EPOCH).total_seconds(), (LATEST - EPOCH).total_seconds()
+
+
+def utc(seconds: float) -> datetime:
+    """Returns epoch *seconds* as a time in UTC, to the millisecond; the only way from one to it.
+
+    A producer chooses the timestamps of its records, and may take microseconds for milliseconds.
+    What no datetime holds is `EARLIEST` or `LATEST`.
+    """
+    if seconds < _SPAN[0]:
+        return EARLIEST
+    if not seconds < _SPAN[1]:  # what is no number is neither less nor more
+        return LATEST
+    return EPOCH + timedelta(milliseconds=round(seconds * 1000))
+
+
 def steady() -> float:
     """Returns the time in epoch seconds, had nobody set the clock since the process began."""
-    return _EPOCH + time.monotonic() - _BEGUN
+    return _BEGUN_AT + time.monotonic() - _BEGUN
 
 
 def jumped() -> float:

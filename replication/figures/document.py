@@ -5,8 +5,9 @@ What is unknown is null, never 0 and never NaN. Times are text in UTC, with mill
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any, Final
+from typing import Any
 
+from replication.figures.clocks import EPOCH, utc
 from replication.figures.health import Condition
 from replication.figures.histogram import Histogram
 from replication.figures.observation import (
@@ -150,13 +151,9 @@ def observation(found: Mapping[str, Any]) -> Observation:
     )
 
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
-
-
 def text_of(seconds: float) -> str:
     """Returns epoch *seconds* as text in UTC, to the millisecond: ``2026-11-26T10:00:05.120Z``."""
-    at = _EPOCH + timedelta(milliseconds=round(seconds * 1000))
-    return at.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return utc(seconds).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 def seconds_of(text: str) -> float:
@@ -166,7 +163,7 @@ def seconds_of(text: str) -> float:
         ValueError: *text* is not one.
     """
     at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=timezone.utc)
-    return (at - _EPOCH) // timedelta(milliseconds=1) / 1000
+    return (at - EPOCH) // timedelta(milliseconds=1) / 1000
 
 
 def _optional(seconds: float | None) -> str | None:

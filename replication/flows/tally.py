@@ -5,9 +5,10 @@ Everything here is known to the flow anyway, but for one request to the source a
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import datetime
 
 from replication.errors import ReplicationError
+from replication.figures.clocks import utc
 from replication.flows.board import Copying, FlowBoard, TopicOrPartition
 from replication.model import Isolation, TopicPartition
 from replication.state.executions import TopicEnd
@@ -118,12 +119,8 @@ class Tally:
             source_stable=_sum(self._stable, partitions),
             reached=reached,
             behind=None if reached is None or is_gone else sum(behind),
-            newest_record=_time(newest_ms) if newest_ms >= 0 else None,
+            newest_record=utc(newest_ms / 1000) if newest_ms >= 0 else None,
         )
-
-
-def _time(milliseconds: int) -> datetime:
-    return datetime.fromtimestamp(0, timezone.utc) + timedelta(milliseconds=milliseconds)
 
 
 def _sum(offsets: Mapping[TopicPartition, int], partitions: set[TopicPartition]) -> int | None:

@@ -1,7 +1,7 @@
 """Until when the certificates are valid that a client has in its own stores: Java reads those."""
 
 from collections.abc import Iterator, Mapping
-from datetime import datetime, timezone
+from datetime import datetime
 from typing import Final
 
 from py4j.java_gateway import JavaObject, JVMView
@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.clients.defaults import with_defaults
 from replication.errors import first_line
+from replication.figures.clocks import utc
 from replication.java import java_class
 from replication.kafka.jvm import java_map
 
@@ -51,4 +52,4 @@ def _ends(store: JavaObject | None, *, only_keys: bool) -> Iterator[datetime]:
         name = names.nextElement()
         if store.isKeyEntry(name) or not only_keys:
             ms = store.getCertificate(name).getNotAfter().getTime()
-            yield datetime.fromtimestamp(ms / MS, timezone.utc)
+            yield utc(ms / MS)

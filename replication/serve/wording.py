@@ -15,7 +15,7 @@ def number(value: float | None, *, digits: int = 1) -> str:
     """Returns a number as a page shows it; a dash for an unknown one."""
     if value is None:
         return "-"
-    if value != int(value):
+    if not float(value).is_integer():
         return f"{value:,.{digits}f}".replace(",", "\u202f")
     return f"{int(value):,}".replace(",", "\u202f")
 

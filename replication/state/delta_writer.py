@@ -7,7 +7,7 @@ Only where `replication.state.storage` says so; `replication.state.spark_writer`
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +17,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from deltalake import Field as StoredField
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
+from replication.figures.clocks import EPOCH, utc
 from replication.state.schemas import WHOLE, outdated_properties, short_properties
 from replication.state.stored_table import Before, Query, Replacement, Rows
 from replication.state.table_errors import check_columns
@@ -37,7 +38,6 @@ a merge writes its rows again: of a larger one, many times."""
 SMALL_BYTES: Final = MERGED_BYTES // 2
 """A file of fewer bytes is merged with others as soon as there are many: any two make one."""
 
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=timezone.utc)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
 _PATIENCE: Final = {
@@ -138,8 +138,7 @@ class RemoteTable:
         return dict(self._open().metadata().configuration)
 
     def created_at(self) -> datetime:
-        milliseconds = self._open().metadata().created_time
-        return _EPOCH + timedelta(milliseconds=milliseconds)
+        return utc(self._open().metadata().created_time / 1000)
 
     def set_properties(self, properties: Mapping[str, str]) -> None:
         self._open().alter.set_table_properties(dict(properties), raise_if_not_exists=False)
@@ -234,5 +233,5 @@ def _batch(rows: Rows, schema: str) -> RecordBatch:
 def _array(values: Sequence[Any], kind: str) -> Array:
     if kind != "timestamp":
         return Array(values, type=_TYPES[kind])
-    micros = [None if value is None else (value - _EPOCH) // _MICROSECOND for value in values]
+    micros = [None if value is None else (value - EPOCH) // _MICROSECOND for value in values]
     return Array(micros, type=DataType.int64()).cast(_TYPES[kind])

@@ -1,9 +1,9 @@
 """The table ``figures``: what was measured of each flow and topic, a row a minute."""
 
 from collections.abc import Iterable
-from datetime import datetime, timezone
 from typing import Any, Final
 
+from replication.figures.clocks import utc
 from replication.figures.minutes import CountedMinutes, Minute
 from replication.model import Flow
 from replication.state.sql import literal
@@ -32,7 +32,7 @@ def _row(minute: Minute) -> dict[str, Any]:
     values = minute.values
     return {
         "flow": str(minute.flow),
-        "at": datetime.fromtimestamp(minute.at, timezone.utc),
+        "at": utc(minute.at),
         "seconds": minute.seconds,
         "topic": minute.topic,
         "state": minute.state,
@@ -78,7 +78,7 @@ def count_minutes(
     Raises:
         StateError: The table cannot be read.
     """
-    begin = literal(f"{datetime.fromtimestamp(since, timezone.utc):%F %T}")
+    begin = literal(f"{utc(since):%F %T}")
     lag, paused = "lag_seconds", "NULL"
     if any("paused" in row for row in state.query(FIGURES, "SELECT * FROM {table} LIMIT 1")):
         lag = "CASE WHEN paused IS NULL THEN lag_seconds ELSE unpaused_lag_seconds END"

@@ -2,20 +2,27 @@
 
 import time
 from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from replication.cli.flow_lines import clock
 from replication.figures.clocks import (
+    EARLIEST,
+    LATEST,
     Skew,
     SkewMeter,
     jumped,
     skew_text,
     steady,
+    utc,
     wall,
     worst,
 )
+from replication.figures.document import seconds_of, text_of
 from replication.figures.minutes import Minutes
 from replication.figures.observation import Observation, Owner
 from replication.figures.recent import Recent
@@ -26,6 +33,7 @@ from replication.flows.observe.partitions import Partitions
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.serve.sight import Memory
+from replication.serve.wording import moment
 from replication.topics.topic_plan import TopicPlan
 
 HOUR = 3600.0
@@ -154,3 +162,45 @@ def test_heartbeats_are_late_if_they_are_awaited_and_do_not_come() -> None:
 def test_a_word_knows_how_long_it_may_be_the_last() -> None:
     word = Word(look(0.0, 0.0, 1.0), 1, "member", 5.0, 0.0)
     assert (word.patience, replace(word, interval=1.0).patience) == (20.0, 8.0)
+
+
+# --- times that others have chosen ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seconds", [2.0**63, 1.8e12, float("inf"), float("nan")])
+def test_a_time_that_no_datetime_holds_is_the_latest_one(seconds: float) -> None:
+    assert utc(seconds) == LATEST
+    assert text_of(seconds) == "9999-12-31T00:00:00.000Z"
+    assert moment(seconds) == "9999-12-31 00:00:00"
+    assert clock(seconds) == "9999-12-31T00:00:00+00:00"
+
+
+@pytest.mark.parametrize("seconds", [-(2.0**63), -1e12, float("-inf")])
+def test_a_time_before_all_of_them_is_the_earliest_one(seconds: float) -> None:
+    assert utc(seconds) == EARLIEST
+    assert seconds_of(text_of(seconds)) == -62135510400
+
+
+@given(st.integers(), st.integers(-23, 23))
+def test_every_time_is_one_in_each_zone(ms: int, hours: int) -> None:
+    found = utc(ms / 1000)
+
+    assert found.astimezone(timezone(timedelta(hours=hours))) == found
+
+
+def test_a_time_is_exact_to_the_millisecond() -> None:
+    assert utc(-0.001) == datetime(1969, 12, 31, 23, 59, 59, 999_000, timezone.utc)
+    assert utc(1_795_863_206.489) == datetime(2026, 11, 28, 10, 53, 26, 489_000, timezone.utc)
+
+
+def test_nothing_else_makes_a_time_of_a_number() -> None:
+    product = Path(__file__).resolve().parents[2] / "replication"
+
+    ways = ("fromtimestamp(", "timedelta(milliseconds=round")
+    found = {
+        str(file.relative_to(product))
+        for file in product.rglob("*.py")
+        if any(way in file.read_text() for way in ways)
+    }
+
+    assert found == {"figures/clocks.py"}

@@ -16,6 +16,7 @@ from replication.app.claims import Launch
 from replication.app.ends import Ends
 from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, FlowError, LeaseError, ReplicationError
+from replication.figures.clocks import LATEST
 from replication.flows.head_start import HeadStart
 from replication.flows.tally import Tally
 from replication.model import Flow, Job, TopicPartition
@@ -109,10 +110,15 @@ def test_a_tally_adds_up_partitions() -> None:
     tally.board.add_copied([(ORDERS_0, Copied(70, 2_000, -1))])
     tally.board.add_copied([(ORDERS_1, Copied(30, 1_500, -1))])
 
-    audit, orders, users = tally.topics()
+    micro_0 = TopicPartition("micro", 0)
+    tally.board.add({micro_0: [OffsetRun(0, 1, 0, 1)]})
+    tally.board.add_copied([(micro_0, Copied(1, 1_795_863_206_489_297, -1))])
+
+    audit, micro, orders, users = tally.topics()
 
     newest = datetime.fromtimestamp(2, timezone.utc)
     assert orders == TopicEnd("orders", 3, 100, 0, None, 17, 15, 11, 6, newest)
+    assert micro.newest_record == LATEST, "one topic's microseconds take nothing from the others"
     assert users == TopicEnd("u", 0, 0, 1, "no leader", None, 3, None, None)
     assert audit == TopicEnd("audit", 0, 0, 1, "too large")
     assert tally.without_end([ORDERS_0, TopicPartition("new", 0)]) == {TopicPartition("new", 0)}
@@ -184,6 +190,28 @@ def test_how_a_start_ended(
 
     found = {row.flow: row.ending for row in stored(tmp_path, EXECUTIONS, order="flow")}
     assert found == {"A->B": expected, "B->A": "finished"}
+
+
+class Broken(Tally):
+    """A tally whose figures cannot be told."""
+
+    def topics(self) -> tuple[TopicEnd, ...]:
+        raise ArithmeticError("out of range")
+
+
+@pytest.mark.parametrize("error", [None, ClusterError("silent")])
+def test_an_end_is_known_whose_figures_are_not(tmp_path: Path, error: Exception | None) -> None:
+    ends = Ends(launch(tmp_path))
+
+    with pytest.raises(ArithmeticError):
+        ends.end(FLOW, Broken(epoch=3), error, is_stopped=False)
+    ends.end(BACK, Tally(epoch=1), None, is_stopped=False)
+    ends.close(None)
+
+    row, back = stored(tmp_path, EXECUTIONS, order="flow")
+    code = 1 if error is None else ClusterError.exit_code
+    assert (row.ending, row.exit_code, row.cause) == ("failed", code, str(error or "out of range"))
+    assert (row.epoch, row.records, back.ending) == (3, None, "finished")
 
 
 def test_a_job_without_records_knows_no_numbers(tmp_path: Path) -> None:

@@ -60,6 +60,25 @@ def test_a_clean_end_is_0(tmp_path: Path) -> None:
         assert threads[0].failure is None
 
 
+def test_an_end_that_nobody_could_note_is_no_clean_one(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, said: SaidLines
+) -> None:
+    def cannot(_error: BaseException | None, *, is_stopped: bool) -> None:
+        raise OverflowError(f"a date is out of range, {is_stopped}")
+
+    with started(tmp_path.as_uri(), lambda _stop: None) as (threads, requests, locks):
+        (thread,) = threads
+        wait_until(lambda: not thread.is_alive(), 30)
+        thread = FlowThread(FIRST, lambda _stop: None, cannot)
+        thread.start()
+
+        outcome = wait_for_all([thread], requests, locks)
+
+    assert outcome == JobOutcome(1, "flow A->B: a date is out of range, False")
+    assert [line.text for line in said.of("flow_failed")] == ["internal error, please report it"]
+    assert "Traceback" in caplog.text
+
+
 def test_the_exit_code_is_that_of_the_first_failure_in_time(tmp_path: Path) -> None:
     release = threading.Event()
     works = failing(ClusterError("later"), after=release), failing(GuardError("first"))

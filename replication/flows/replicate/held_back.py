@@ -7,9 +7,9 @@ and a hanging one, unknown to any coordinator, for ever.
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timezone
 from typing import Final
 
+from replication.figures.clocks import utc
 from replication.flows.context import FlowContext
 from replication.kafka.transactions import OpenTransaction, Transactions
 from replication.model import NewEvent, TopicPartition
@@ -127,4 +127,4 @@ def how_to_abort(tp: TopicPartition, start: int, servers: str) -> str:
 
 
 def _time(ms: int) -> str:
-    return f"{datetime.fromtimestamp(ms / 1000, timezone.utc):%Y-%m-%d %H:%M:%S} UTC"
+    return f"{utc(ms / 1000):%Y-%m-%d %H:%M:%S} UTC"

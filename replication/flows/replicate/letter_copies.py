@@ -9,10 +9,10 @@ where the next start finds it by that header before it looks for positions.
 
 import time
 from collections.abc import Collection, Mapping
-from datetime import datetime, timezone
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import functions as F
 
 from replication.errors import first_line
 from replication.flows.context import FlowContext
@@ -173,13 +173,15 @@ class LetterCopies:
         rule = copy_rule(context.config, {topic})
         if topic not in rule.chains:
             return rule.copy_of(original) if rule.is_copied(original) else None
-        time = datetime.fromtimestamp(letter.timestamp_ms / 1000, timezone.utc)
         row = (
-            letter.key, letter.value, topic, letter.id.partition, letter.id.offset, time, 0,
-            list(letter.headers),
+            letter.key, letter.value, topic, letter.id.partition, letter.id.offset,
+            letter.timestamp_ms, 0, list(letter.headers),
         )  # fmt: skip
-        frame = context.spark.createDataFrame([row], SOURCE_SCHEMA)
-        found = copies_of(frame, rule).collect()
+        # as a number: Spark has times that no datetime has
+        schema = SOURCE_SCHEMA.replace("timestamp timestamp", "timestamp bigint")
+        frame = context.spark.createDataFrame([row], schema)
+        timed = frame.withColumn("timestamp", F.timestamp_millis("timestamp"))
+        found = copies_of(timed, rule).collect()
         for one in found:
             time_ms = None if one.time_ms == NO_TIME else one.time_ms
             headers = tuple((header.key, header.value) for header in one.headers or ())

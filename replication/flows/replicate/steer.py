@@ -6,7 +6,7 @@ The lists and pauses themselves are asked where topics are chosen, by ``context.
 """
 
 import time
-from datetime import datetime, timezone
+from datetime import datetime
 from threading import Event
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from py4j.protocol import Py4JError
 from replication.config.changes import Change
 from replication.config.steering import NO_CHANGES, Steering
 from replication.errors import ClusterError, GuardError, StateError, first_line
+from replication.figures.clocks import utc
 from replication.figures.document import seconds_of
 from replication.flows.context import FlowContext
 from replication.flows.replicate.limiting import apply_limits
@@ -232,6 +233,6 @@ class Steer:
 def _time_of(text: str) -> datetime | None:
     """Returns when a change was made, as its writer says it; None if it does not."""
     try:
-        return datetime.fromtimestamp(seconds_of(text), timezone.utc)
-    except (ValueError, OverflowError, OSError):
+        return utc(seconds_of(text))
+    except ValueError:
         return None

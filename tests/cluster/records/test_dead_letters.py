@@ -218,8 +218,12 @@ def test_a_record_that_a_transform_fails_on_is_a_letter_until_the_transform_is_m
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    create_topic(source.bootstrap, topic_name, 1)
-    unknown = ProducedRecord(partition=0, key=b"x", value=b"no number", timestamp_ms=now_ms())
+    for broker, topic in ((source, topic_name), (target, f"A.{topic_name}")):
+        create_topic(broker.bootstrap, topic, 1, {AFTER: FOREVER})
+    # its producer takes microseconds for milliseconds
+    unknown = ProducedRecord(
+        partition=0, key=b"x", value=b"no number", timestamp_ms=now_ms() * 1000
+    )
     send_records(source, topic_name, [*numbered(0, 1, 2), unknown, *numbered(4)])
     chain = {
         "replication_transforms": "positive",
@@ -241,3 +245,4 @@ def test_a_record_that_a_transform_fails_on_is_a_letter_until_the_transform_is_m
     assert (row.source_offset, row.stage, row.value) == (3, "TRANSFORMATION", b"no number")
     assert before == still == [b"1", b"2", b"4"]
     assert keys(target, f"A.{topic_name}") == [b"1", b"2", b"4", b"x"]
+    assert contents(target, f"A.{topic_name}")[-1].timestamp_ms == unknown.timestamp_ms

@@ -1,5 +1,6 @@
 """Each start of a flow leaves its end in the table ``executions``, whatever ended it."""
 
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -9,6 +10,7 @@ from deltalake import DeltaTable
 from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
+from replication.figures.clocks import LATEST
 from replication.state.schemas import SCHEMAS
 from tests.support.commands import replication, spark_submit, start_mirror
 from tests.support.flows import unique_flow
@@ -16,13 +18,14 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import kill_tree
 from tests.support.stored import stored
-from tests.support.topics import fill, send_records
+from tests.support.topics import fill, now_ms, send_records
 from tests.support.waiting import in_time, wait_until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.job, pytest.mark.timeout(1200)]
 
 WAIT_SECONDS = 120.0
 BACKLOG = 200_000
+AFTER, FOREVER = "message.timestamp.after.max.ms", str(2**63 - 1)
 END_SECONDS = 45.0
 """The lease is over after 20 s of silence; the rest is the end of Spark."""
 
@@ -54,7 +57,10 @@ def test_a_drain_of_two_flows_leaves_both_ends_in_one_commit(
     create_topic(source.bootstrap, topic, 2)
     send_records(source, topic, RECORDS)
     other = f"{flow.target}-users"
-    create_topic(target.bootstrap, other, 1)
+    for broker, name in ((target, other), (source, f"{flow.target}.{other}")):
+        create_topic(broker.bootstrap, name, 1, {AFTER: FOREVER})
+    # microseconds, where Kafka has milliseconds
+    send_records(target, other, [replace(RECORDS[0], partition=0, timestamp_ms=now_ms() * 1000)])
     more = {back: {"enabled": True, "topics": [other]}}
     config = write_config(tmp_path, clusters, topic, more, flow)
     state, began = tmp_path / "state", datetime.now(timezone.utc)
@@ -77,6 +83,8 @@ def test_a_drain_of_two_flows_leaves_both_ends_in_one_commit(
     assert began < copied.started_at < copied.ended_at < idle.started_at
     assert (copied.job, copied.mode, copied.epoch, copied.cause) == ("mirror", "drain", 1, None)
     assert (idle.records, idle.bytes, idle.reached, idle.newest_record) == (0, 0, 3, None)
+    (micro,) = stored(state, "executions", f"topic = '{other}' AND records > 0", "started_at")
+    assert (micro.newest_record, micro.behind) == (LATEST, 0)
     of_flow = stored(state, "executions", f"topic IS NULL AND flow = '{flow}'", "started_at")[0]
     assert (of_flow.records, of_flow.bytes, of_flow.behind) == (3, BYTES, 0)
     assert of_flow.newest_record == copied.newest_record
