@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -153,6 +154,10 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+_AMBIGUOUS: Final = re.compile(r"(?=-to-)|-(?:checkpoints|heartbeats|metadata)$")
+"""In the name of a flow's files: the place between its aliases, and the end of a job's own name."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class Flow:
     """One direction of replication between two aliases. ``A->B`` and ``B->A`` are two flows."""
@@ -165,7 +170,19 @@ class Flow:
 
     @property
     def slug(self) -> str:
-        """The name in files, query names and client ids, which cannot contain ``>``: ``A-to-B``."""
+        """The name in files, query names and client ids, which cannot contain ``>``: ``A-to-B``.
+
+        It is no other flow's: where the aliases could be read in another way, as those of
+        ``A-to-B->C``, a digest follows a character that no alias has.
+        """
+        plain = self.plain_slug
+        if len(_AMBIGUOUS.findall(plain)) == 1:
+            return plain
+        return f"{plain}+{sha256(str(self).encode()).hexdigest()[:8]}"
+
+    @property
+    def plain_slug(self) -> str:
+        """What versions before this one took as the `slug` of every flow."""
         return f"{self.source}-to-{self.target}"
 
 

@@ -106,6 +106,7 @@ class ChangeFiles:
     _unread: dict[str, Unread] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
     _known: dict[str, tuple[Change, ...]] = field(default_factory=dict)
+    _of_others: set[str] = field(default_factory=set)
 
     @property
     def unread(self) -> dict[str, Unread]:
@@ -119,13 +120,12 @@ class ChangeFiles:
         Raises:
             StateError: The folder cannot be listed.
         """
-        folder = f"{self.state_dir.rstrip('/')}/_control/"
         try:
-            self.take(self.files.find(folder))
+            self.take(self.files.find(self._folder))
             # what was collected during the first listing is in a base that the second one has
-            steering = self.take(self.files.find(folder))
+            steering = self.take(self.files.find(self._folder))
         except (OSError, Py4JError) as error:
-            text = f"cannot list the changes of {self.flow} in {folder}: {first_line(error)}"
+            text = f"cannot list the changes of {self.flow} in {self._folder}: {first_line(error)}"
             raise StateError(text) from error
         self.is_read = True
         return steering
@@ -136,7 +136,10 @@ class ChangeFiles:
         What was read stays: an object is deleted only when a base has its change.
         """
         with self._lock:
-            listed = [path for path in paths if self._is_ours(path)]
+            # a version before took the plain name, which flows may share
+            slugs = {self.flow.slug, self.flow.plain_slug}
+            ours = tuple(self._prefix(kind, slug) for kind in ("change", "base") for slug in slugs)
+            listed = [path for path in paths if path.startswith(ours)]
             self._unread = {path: self._unread[path] for path in listed if path in self._unread}
             new = [path for path in listed if path not in self._known]
             found = {path: changes for path in new if (changes := self._read(path)) is not None}
@@ -144,9 +147,6 @@ class ChangeFiles:
                 self._known |= found
                 self.steering = fold(change for each in self._known.values() for change in each)
             return self.steering
-
-    def _is_ours(self, path: str) -> bool:
-        return path.startswith((self._prefix("change"), self._prefix("base")))
 
     def _read(self, path: str) -> tuple[Change, ...] | None:
         """Returns the changes in the object at *path*; None if it counts as absent."""
@@ -173,10 +173,12 @@ class ChangeFiles:
             if self.files.exists(path):
                 raise ValueError("it is empty")
             return None  # it was collected since it was listed
-        is_base = path.startswith(self._prefix("base"))
+        is_base = path.startswith(f"{self._folder}base-")
         changes = parse_changes(text) if is_base else (parse_change(text, _name(path)),)
-        # flows may share a prefix, if an alias has "-to-" in it
-        return tuple(change for change in changes if change.flow == self.flow)
+        own = tuple(change for change in changes if change.flow == self.flow)
+        if len(own) < len(changes):
+            self._of_others.add(path)
+        return own
 
     def write(self, change: Change) -> Change:
         """Writes *change* as the newest one; returns it with its number and id.
@@ -207,7 +209,8 @@ class ChangeFiles:
         """Puts the changes in a base that are objects of their own, from *least* of them on.
 
         Only what is in a base of this process's own is deleted, and no base with a higher name:
-        then two processes that do this at once delete nothing that the other relies on.
+        then two processes that do this at once delete nothing that the other relies on. What has
+        a change of another flow stays.
 
         Returns:
             How many objects it has deleted.
@@ -216,10 +219,11 @@ class ChangeFiles:
             StateError, OSError, Py4JError: They cannot be listed, written or deleted.
         """
         self.read()
-        paths = [path for path in self.files.find(self._prefix("change")) if path in self._known]
+        ours = self._known.keys() - self._of_others
+        paths = [path for path in self.files.find(self._prefix("change")) if path in ours]
         if len(paths) < least:
             return 0
-        bases = [path for path in self.files.find(self._prefix("base")) if path in self._known]
+        bases = [path for path in self.files.find(self._prefix("base")) if path in ours]
         paths += [path for path in bases if len(self._known[path]) < MOST_IN_BASE]
         changes = sorted(
             {change for path in paths for change in self._known[path]}, key=lambda each: each.name
@@ -280,8 +284,12 @@ class ChangeFiles:
         names = frozenset(name for each in found for name in each.names)
         return replace(found[-1], names=names) if found else None
 
-    def _prefix(self, kind: str) -> str:
-        return f"{self.state_dir.rstrip('/')}/_control/{kind}-{self.flow.slug}@"
+    @property
+    def _folder(self) -> str:
+        return f"{self.state_dir.rstrip('/')}/_control/"
+
+    def _prefix(self, kind: str, slug: str = "") -> str:
+        return f"{self._folder}{kind}-{slug or self.flow.slug}@"
 
 
 @contextmanager

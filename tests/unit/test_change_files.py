@@ -3,11 +3,12 @@
 import json
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from replication.config.changes import Change
+from replication.config.changes import Change, text_of_changes
 from replication.config.steering import Paused
 from replication.errors import StateError
 from replication.model import Flow
@@ -44,6 +45,34 @@ def test_flows_whose_names_begin_alike_keep_their_changes_apart(tmp_path: Path) 
 
     assert len(files(tmp_path, LONG).read().changes) == 1
     assert files(tmp_path).read().changes == ()
+
+
+def test_what_one_flow_collects_is_never_anothers(tmp_path: Path) -> None:
+    """Neither where both had one name for their files, nor where an object is under a wrong one."""
+    other = Flow("A-to-B", "C")
+    for flow in (LONG, other):
+        for number in range(3):
+            files(tmp_path, flow).write(pause(f"t{number}", flow=flow))
+    folder = tmp_path / "_control"
+    for at, file in enumerate(sorted(folder.glob(f"change-{other.slug}@*"))):
+        # of a version before, or moved by hand
+        name = (LONG.plain_slug, LONG.slug, other.slug)[at]
+        file.rename(folder / f"change-{name}@{file.name.partition('@')[2]}")
+    files(tmp_path, FLOW).write(pause("mine"))
+    shared = folder / f"base-{LONG.slug}@0000000009-{'a' * 32}"
+    in_both = (
+        replace(pause("b", flow=flow), number=9, id=letter * 32)
+        for flow, letter in ((LONG, "b"), (other, "c"))
+    )
+    shared.write_text(text_of_changes(in_both))
+    before = files(tmp_path, other).read()
+
+    assert files(tmp_path, LONG).collect(3) == 3
+    assert files(tmp_path, LONG).collect(1) == 0
+    assert files(tmp_path, other).read() == before
+    assert len(before.changes) == 2, "what lies under another flow's name is no change of this one"
+    assert shared.exists()
+    assert len(files(tmp_path).read().changes) == 1
 
 
 def test_two_that_write_at_once_hear_of_each_other(tmp_path: Path) -> None:

@@ -3,16 +3,20 @@
 import os
 import re
 import tempfile
+from hashlib import sha256
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from replication.errors import ClusterError, StateError
 from replication.kafka.ownership import Member
-from replication.model import Flow
-from replication.state.claim import Claim, LeaseName, instance_id, lease_lock_path
+from replication.model import Flow, Job
+from replication.state.claim import LEASE_PARTS, Claim, LeaseName, instance_id, lease_lock_path
 from replication.state.file_lock import find_owner, take_lock
+from replication.state.paths import job_name
 
 RECORDS = LeaseName(Flow("us-west", "us-east"))
 CHECKPOINTS = LeaseName(Flow("us-west", "us-east"), "checkpoints")
@@ -21,6 +25,31 @@ CHECKPOINTS = LeaseName(Flow("us-west", "us-east"), "checkpoints")
 def test_each_part_of_a_flow_has_a_group() -> None:
     assert RECORDS.group == "__replication-lease.us-west-to-us-east.records"
     assert CHECKPOINTS.group == "__replication-lease.us-west-to-us-east.checkpoints"
+
+
+aliases = st.lists(
+    st.sampled_from(["a", "-", "to", "-to-", "checkpoints", "-metadata", ".", "B"]), min_size=1
+).map("".join)
+flows = st.builds(Flow, aliases, aliases)
+jobs: st.SearchStrategy[Job] = st.sampled_from(["mirror", "checkpoints", "metadata", "heartbeats"])
+
+
+@given(st.tuples(flows, jobs), st.tuples(flows, jobs))
+@example((Flow("a", "b-to-c"), "mirror"), (Flow("a-to-b", "c"), "mirror"))
+@example((Flow("a", "to-b"), "mirror"), (Flow("a-to", "b"), "mirror"))
+@example((Flow("a", "b-checkpoints"), "mirror"), (Flow("a", "b"), "checkpoints"))
+def test_no_flow_has_a_name_of_another(one: tuple[Flow, Job], other: tuple[Flow, Job]) -> None:
+    """For files, requests, locks, groups, queries and clients."""
+    is_same_job = (one[0], one[1]) == (other[0], other[1])
+    assert (job_name(*one) == job_name(*other)) == is_same_job
+    assert (one[0].slug == other[0].slug) == (one[0] == other[0])
+    groups = {LeaseName(flow, part).group for flow in (one[0], other[0]) for part in LEASE_PARTS}
+    assert len(groups) == len(LEASE_PARTS) * len({one[0], other[0]})
+
+
+def test_a_name_that_nothing_else_could_mean_is_plain() -> None:
+    assert Flow("us-west", "us-east").slug == "us-west-to-us-east"
+    assert Flow("a", "b-to-c").slug == "a-to-b-to-c+" + sha256(b"a->b-to-c").hexdigest()[:8]
 
 
 @pytest.mark.parametrize("host", ["node-1.example.org", "höst", "a b/c"])
