@@ -63,8 +63,8 @@ def test_a_clean_end_is_0(tmp_path: Path) -> None:
 def test_an_end_that_nobody_could_note_is_no_clean_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, said: SaidLines
 ) -> None:
-    def cannot(_error: BaseException | None, *, is_stopped: bool) -> None:
-        raise OverflowError(f"a date is out of range, {is_stopped}")
+    def cannot(error: BaseException | None, *, is_stopped: bool) -> None:
+        raise OverflowError(f"a date is out of range: {error}, {is_stopped}")
 
     with started(tmp_path.as_uri(), lambda _stop: None) as (threads, requests, locks):
         (thread,) = threads
@@ -74,7 +74,7 @@ def test_an_end_that_nobody_could_note_is_no_clean_one(
 
         outcome = wait_for_all([thread], requests, locks)
 
-    assert outcome == JobOutcome(1, "flow A->B: a date is out of range, False")
+    assert outcome == JobOutcome(1, "flow A->B: a date is out of range: None, False")
     assert [line.text for line in said.of("flow_failed")] == ["internal error, please report it"]
     assert "Traceback" in caplog.text
 
