@@ -163,6 +163,7 @@ Event = Literal[
     "still_unreachable",
     "still_waiting",
     "status_not_published",
+    "status_word_left",
     "status_published_again",
     "stop_not_written",
     "stopping_on_signal",

@@ -35,6 +35,8 @@ TABLES_SECONDS: Final = 10.0
 """How often the tables are read for whoever asks all the time, of flows that say nothing."""
 LATE_SECONDS: Final = 2.0
 """How late a word may be, and by how much clocks may differ before that is asked about."""
+LONGEST_WAIT_SECONDS: Final = 60.0
+"""How long one more word is waited for, whatever interval the last one claims."""
 
 ENDINGS: Final[dict[Ending, FlowState]] = {
     "finished": "drained",
@@ -289,16 +291,25 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         return {part: self._coordinators.ask(flows, part) for part, flows in said.items()}
 
     def _hear_again(self, witnesses: Witnesses, config: FlowConfig, heard: Heard) -> Heard:
-        """Waits for one more word where a clock decides whether the last one is too old.
+        """Chooses by the group of the lease whose word counts: anybody may write to the topic.
 
-        The clocks of this machine and of the broker may differ, and one that is set by an hour must
-        not make a flow silent whose process is in the group of its lease.
+        Waits for one more word where a clock decides whether the last one is too old. The clocks of
+        this machine and of the broker may differ, and one that is set by an hour must not make a
+        flow silent whose process is in the group of its lease.
         """
-        reader, words = self._readers.get(config.flow), (heard.word, *heard.others)
-        doubtful = [w for w in words if w is not None and is_doubtful(w, witnesses.of(w))]
-        if reader is None or not doubtful:
+        if (reader := self._readers.get(config.flow)) is None or heard.word is None:
             return heard
-        seconds = max(word.interval for word in doubtful) + LATE_SECONDS
+        reader.words.note_members("records", witnesses.of_records[config.flow].members)
+        for part, asked in witnesses.of_parts.items():
+            if config.flow in asked:
+                reader.words.note_members(part, asked[config.flow].members)
+        heard = Heard(reader.words.last, others=reader.words.others)
+        words = (heard.word, *heard.others)
+        doubtful = [w for w in words if w is not None and is_doubtful(w, witnesses.of(w))]
+        if not doubtful:
+            return heard
+        longest = max(LONGEST_WAIT_SECONDS, 2 * config.status.interval_seconds)
+        seconds = min(longest, max(word.interval for word in doubtful)) + LATE_SECONDS
         reader.await_words({word.part for word in doubtful}, seconds)
         return Heard(reader.words.last, others=reader.words.others)
 

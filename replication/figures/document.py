@@ -3,25 +3,32 @@
 What is unknown is null, never 0 and never NaN. Times are text in UTC, with milliseconds.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta, timezone
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar, cast, get_args
 
 from replication.figures.clocks import EPOCH, utc
-from replication.figures.health import Condition
+from replication.figures.health import Code, Condition, Severity
 from replication.figures.histogram import Histogram
 from replication.figures.observation import (
+    Answer,
     ClusterFigures,
     EventRow,
     Figures,
+    FlowState,
     GroupFigures,
     Observation,
     Owner,
     PartitionFigures,
     TopicFigures,
+    TopicState,
 )
 from replication.figures.registry import FIGURES, Level, names_at
-from replication.model import Flow
+from replication.foreign_json import number, text, whole
+from replication.model import EventKind, Flow, Job, Mode, Part, Reaction
+
+_Read = TypeVar("_Read")
 
 
 def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]:
@@ -105,50 +112,59 @@ def _known_or_null(level: Level, figures: Figures) -> dict[str, float | None]:
 def observation(found: Mapping[str, Any]) -> Observation:
     """Returns what *found*, a `document`, says. Keys that this version does not know are ignored.
 
+    Whoever may write a record of the status topic may have written it, so nothing is taken whose
+    type is another one, and no number that is none.
+
     Raises:
         KeyError: Something is missing, so that it is no such document.
         TypeError: A part of it is of another kind; the same.
-        ValueError: A time is not one; the same.
+        ValueError: A time, a state or a number is not one; the same.
     """
-    plain, owner = found["figures"], found["owner"]
+    plain, owner = _object(found["figures"]), found["owner"]
     return Observation(
-        flow=Flow(found["flow"]["source"], found["flow"]["target"]),
-        as_of=seconds_of(found["as_of"]),
-        state=found["state"],
-        since=seconds_of(found["since"]),
-        reason=found["reason"],
+        flow=Flow(text(found["flow"]["source"]), text(found["flow"]["target"])),
+        as_of=seconds_of(text(found["as_of"])),
+        state=_one_of(FlowState, found["state"]),
+        since=seconds_of(text(found["since"])),
+        reason=text(found["reason"]),
         conditions=tuple(map(_read_condition, found["conditions"])),
-        owner=owner
-        and Owner(owner["host"], owner["pid"], seconds_of(owner["since"]), owner["part"]),
-        epoch=found["epoch"],
-        mode=found["mode"],
-        runs=found["runs"],
-        generation=found["generation"],
-        version=found["version"],
+        owner=None if owner is None else _read_owner(owner),
+        epoch=_or_none(whole, found["epoch"]),
+        mode=_or_none(partial(_one_of, Mode), found["mode"]),
+        runs=_or_none(partial(_one_of, Job), found["runs"]),
+        generation=_or_none(whole, found["generation"]),
+        version=text(found["version"]),
         figures=_known(plain),
         histograms={
             name: Histogram.read(value) for name, value in plain.items() if isinstance(value, dict)
         },
-        labelled=found["labelled"],
+        labelled={
+            name: _known(_object(values)) for name, values in _object(found["labelled"]).items()
+        },
         topics=tuple(map(read_topic, found["topics"])),
-        groups=tuple(
-            GroupFigures(row["group"], _known(row["figures"]), row["partitions"])
-            for row in found["groups"]
-        ),
+        groups=tuple(map(_read_group, found["groups"])),
         events=tuple(map(_read_event, found["events"])),
-        clusters=tuple(
-            ClusterFigures(
-                row["name"],
-                row["reachable"],
-                _read_optional(row["since"]),
-                row["clock_skew_seconds"],
-            )
-            for row in found["clusters"]
-        ),
+        clusters=tuple(map(_read_cluster, found["clusters"])),
         ended_at=_read_optional(found["ended_at"]),
-        exit_code=found["exit_code"],
-        text=found["text"],
+        exit_code=_or_none(whole, found["exit_code"]),
+        text=text(found["text"]),
     )
+
+
+def _or_none(read: Callable[[object], _Read], value: object) -> _Read | None:
+    return None if value is None else read(value)
+
+
+def _one_of(choices: Any, value: object) -> Any:  # noqa: ANN401 - a Literal is no type of a value
+    if value not in get_args(choices):
+        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(get_args(choices))}")
+    return value
+
+
+def _object(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise TypeError(f"an object is missing, got {type(value).__name__}")
+    return value
 
 
 def text_of(seconds: float) -> str:
@@ -156,13 +172,13 @@ def text_of(seconds: float) -> str:
     return utc(seconds).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
-def seconds_of(text: str) -> float:
+def seconds_of(shown: str) -> float:
     """Returns the epoch seconds of a `text_of`.
 
     Raises:
-        ValueError: *text* is not one.
+        ValueError: *shown* is not one.
     """
-    at = datetime.fromisoformat(text.removesuffix("Z")).replace(tzinfo=timezone.utc)
+    at = datetime.fromisoformat(shown.removesuffix("Z")).replace(tzinfo=timezone.utc)
     return (at - EPOCH) // timedelta(milliseconds=1) / 1000
 
 
@@ -170,8 +186,8 @@ def _optional(seconds: float | None) -> str | None:
     return None if seconds is None else text_of(seconds)
 
 
-def _read_optional(text: str | None) -> float | None:
-    return None if text is None else seconds_of(text)
+def _read_optional(at: object) -> float | None:
+    return None if at is None else seconds_of(text(at))
 
 
 def _histograms(found: Mapping[str, Histogram]) -> dict[str, object]:
@@ -183,7 +199,17 @@ def _histograms(found: Mapping[str, Histogram]) -> dict[str, object]:
 
 
 def _known(found: Mapping[str, Any]) -> dict[str, float]:
-    return {name: value for name, value in found.items() if isinstance(value, int | float)}
+    """Returns the plain figures of *found*; null is unknown, and a histogram has its own place."""
+    return {
+        name: number(value)
+        for name, value in found.items()
+        if value is not None and type(value) is not dict
+    }
+
+
+def _read_owner(row: Mapping[str, Any]) -> Owner:
+    since = seconds_of(text(row["since"]))
+    return Owner(text(row["host"]), whole(row["pid"]), since, _one_of(Part, row["part"]))
 
 
 def _owner(owner: Owner) -> dict[str, object]:
@@ -203,25 +229,41 @@ def _condition(condition: Condition) -> dict[str, object]:
 
 
 def _read_condition(row: Mapping[str, Any]) -> Condition:
-    since = seconds_of(row["since"])
-    return Condition(
-        row["code"], row["severity"], since, row["text"], row["next_step"], row["topic"]
-    )
+    # a later version may know another code
+    code, severity = cast("Code", text(row["code"])), _one_of(Severity, row["severity"])
+    since, step = seconds_of(text(row["since"])), text(row["next_step"])
+    return Condition(code, severity, since, text(row["text"]), step, _or_none(text, row["topic"]))
+
+
+def _read_group(row: Mapping[str, Any]) -> GroupFigures:
+    answers = {
+        _one_of(Answer, answer): whole(count)
+        for answer, count in _object(row["partitions"]).items()
+    }
+    return GroupFigures(text(row["group"]), _known(_object(row["figures"])), answers)
+
+
+def _read_cluster(row: Mapping[str, Any]) -> ClusterFigures:
+    since, skew = _read_optional(row["since"]), _or_none(number, row["clock_skew_seconds"])
+    return ClusterFigures(text(row["name"]), row["reachable"] is True, since, skew)
 
 
 def read_topic(row: Mapping[str, Any]) -> TopicFigures:
     """Returns what *row*, a topic of a `document`, says; it raises what `observation` does."""
-    partitions: Iterable[Mapping[str, Any]] = row["partitions"]
     return TopicFigures(
-        row["topic"],
-        row["remote"],
-        row["state"],
-        row["reason"],
-        _known(row["figures"]),
-        row["topic_latency_seconds"],
+        text(row["topic"]),
+        _or_none(text, row["remote"]),
+        _one_of(TopicState, row["state"]),
+        text(row["reason"]),
+        _known(_object(row["figures"])),
+        _known(_object(row["topic_latency_seconds"])),
         tuple(
-            PartitionFigures(part["partition"], part["state"], _known(part["figures"]))
-            for part in partitions
+            PartitionFigures(
+                whole(part["partition"]),
+                _one_of(TopicState, part["state"]),
+                _known(_object(part["figures"])),
+            )
+            for part in row["partitions"]
         ),
     )
 
@@ -233,8 +275,16 @@ def _event(event: EventRow) -> dict[str, object]:
 
 
 def _read_event(row: Mapping[str, Any]) -> EventRow:
-    at = seconds_of(row["at"])
-    return EventRow(at, row["kind"], row["text"], row["reaction"], row["details"])
+    at, details = seconds_of(text(row["at"])), _object(row["details"])
+    # a later version may know another kind, and another reaction
+    kind = cast("EventKind", text(row["kind"]))
+    reaction = cast("Reaction", text(row["reaction"]))
+    plain = {
+        name: value if type(value) is str else whole(value, least=-1)
+        for name, value in details.items()
+        if value is not None
+    }
+    return EventRow(at, kind, text(row["text"]), reaction, plain)
 
 
 def _cluster(cluster: ClusterFigures) -> dict[str, object]:

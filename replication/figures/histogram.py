@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any, Final
 
+from replication.foreign_json import number, whole
+
 BOUNDS: Final = (
     0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 60.0, 300.0,
     900.0, 3600.0,
@@ -79,5 +81,12 @@ class Histogram:
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "Histogram":
-        """Returns the histogram of a `document`."""
-        return cls(tuple(document["counts"]), document["sum"])
+        """Returns the histogram of a `document`.
+
+        Raises:
+            KeyError, TypeError, ValueError: It is none, or one with other buckets.
+        """
+        counts = tuple(map(whole, document["counts"]))
+        if len(counts) != len(BOUNDS) + 1 or list(counts) != sorted(counts):
+            raise ValueError("a histogram has other buckets")
+        return cls(counts, number(document["sum"]))

@@ -4,12 +4,15 @@ A word is a record of the status topic in Connect's form. A reader keeps the new
 and topic, and none of an earlier owner: that may have been paused, and does not know of its end.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any, Final
 
 from replication.figures.document import document, observation, read_topic, topic_row
 from replication.figures.observation import ENDED, GroupFigures, Observation, TopicFigures
+from replication.foreign_json import number, text, whole
 from replication.mm2.status_records import (
     Connector,
     StatusKey,
@@ -29,6 +32,18 @@ CONNECTORS: Final[Mapping[Part, Connector]] = {
 }
 """The parts of a flow that have a word of their own, by the names of connectors. What else a
 process does belongs to the first."""
+
+LEASED: Final = frozenset[Part]({"records", "checkpoints", "metadata"})
+"""The parts of which only the owner of a lease speaks."""
+
+LONGEST_INTERVAL: Final = 2 * 31_536_000
+"""The longest that ``status.publish.interval.seconds`` takes, and twice that of many partitions."""
+
+CLOCKS_SECONDS: Final = 300.0
+"""By how much the clock of an owner may be ahead of the broker's."""
+
+MOST_MEMBERS: Final = 16
+"""Of so many the last word is kept: those of strangers go first."""
 
 MOST_GROUPS: Final = 100
 MOST_EVENTS: Final = 20
@@ -51,6 +66,9 @@ class Holder:
     worker: str
     since: float | None = None
 
+
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+"""The names that Kafka lets a topic have."""
 
 Speaker = tuple[int, str]
 """The epoch of a lease, and the member of its group that had it. Epochs begin anew with a new state
@@ -95,14 +113,23 @@ class Word:
 class Words:
     """What has been said of one flow.
 
+    Anybody who may write to the topic may say anything, by any epoch. So the words of several
+    members are kept, the last one of each. One whom the lease's group has is believed before one
+    whom it once had, and that one before any other; among others the epoch decides.
+
     Args:
         flow: The flow; words of others are ignored.
+
+    Attributes:
+        unreadable: What was wrong with the last word that was none.
     """
 
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.unreadable = ""
-        self._parts: dict[Part, Word] = {}
+        self._said: dict[Part, dict[str, Word]] = {}  # by member, who spoke last at the end
+        self._members: dict[Part, frozenset[str]] = {}
+        self._met: dict[Part, frozenset[str]] = {}
         self._topics: dict[str, dict[Speaker, TopicFigures]] = {}
         self._last: Word | None = None
         self._is_known = True
@@ -124,29 +151,46 @@ class Words:
         """
         self._is_known = False
         try:
-            of, ours = StatusKey.decode(key), own_part(value)
+            of = StatusKey.decode(key)
+        except StatusRecordError:
+            return  # other versions may have other records
+        try:
+            ours = own_part(value)
             if of.topic is not None:
                 self._take_topic(of.topic, ours)
             elif of.task is None and ours is not None:
                 self._take_part(of.connector, ours, said_at, heard)
-        except StatusRecordError:
-            pass  # Connect has other records, and other versions may
         except (KeyError, TypeError, ValueError) as error:
-            self.unreadable = f"a word of another version: {error!r}"
+            self.unreadable = f"a word of another version, or of nobody: {error!r:.200}"
+
+    def note_members(self, part: Part, members: frozenset[str] | None) -> None:
+        """Notes who is in the group of a *part*'s lease; None is unknown, and changes nothing."""
+        if members is None or members == self._members.get(part):
+            return
+        self._members[part] = members
+        said = self._said.get(part, {})
+        self._met[part] = (self._met.get(part, frozenset()) | members) & said.keys()
+        self._is_known = False
 
     def are_live(self, parts: Iterable[Part]) -> bool:
         """Returns whether words of all *parts* have come in since the topic's end was reached."""
-        words = (self._parts.get(part) for part in parts)
-        return all(word is not None and word.heard is not None for word in words)
+        return all((word := self.of(part)) is not None and word.heard is not None for part in parts)
 
     def of(self, part: Part) -> Word | None:
         """Returns the last word of *part*."""
-        return self._parts.get(part)
+        if not (said := self._said.get(part)):
+            return None
+        members = self._members.get(part, frozenset())
+        if present := [word for member, word in said.items() if member in members]:
+            return present[-1]  # only the owner of a lease speaks
+        met = self._met.get(part, frozenset())
+        words = [word for member, word in said.items() if member in met] or list(said.values())
+        return reduce(lambda known, word: known if _is_earlier(word, known) else word, words)
 
     @property
     def others(self) -> tuple[Word, ...]:
         """The last words of parts that run as jobs of their own, beside the one of `last`."""
-        words = [self._parts[part] for part in CONNECTORS if part in self._parts]
+        words = [word for part in CONNECTORS if (word := self.of(part))]
         covered = PARTS[job] if words and (job := words[0].observed.runs) else frozenset[Part]()
         return tuple(word for word in words[1:] if word.part not in covered)
 
@@ -159,15 +203,15 @@ class Words:
         return self._last
 
     def _put_together(self) -> Word | None:
-        word = next((self._parts[part] for part in CONNECTORS if part in self._parts), None)
+        word = next((word for part in CONNECTORS if (word := self.of(part))), None)
         if word is None:
             return None
-        records = self._parts.get("records")
+        records = self.of("records")
         speaker = None if records is None else records.speaker
         # an earlier owner may have replicated other topics, and its words may come in late
         known = {name: said[speaker] for name, said in self._topics.items() if speaker in said}
         topics = tuple(known[name] for name in sorted(known))
-        groups, checkpoints = word.observed.groups, self._parts.get("checkpoints")
+        groups, checkpoints = word.observed.groups, self.of("checkpoints")
         if not groups and checkpoints is not None:
             groups = checkpoints.observed.groups
         return replace(word, observed=replace(word.observed, topics=topics, groups=groups))
@@ -179,40 +223,59 @@ class Words:
         if part is None:
             return
         observed = observation(ours["observation"])
+        if observed.flow != self.flow:
+            return
         epoch, member = _speaker(ours)
+        if part in LEASED and not member:
+            raise ValueError("a word without a member")
         owner = observed.owner  # which versions before say instead; the word of an end has none
         since = ours.get("since", owner and owner.since)
-        interval = float(ours["interval"])
-        word = Word(observed, epoch, member, interval, said_at, part, heard, since)
-        known = self._parts.get(part)
-        if observed.flow != self.flow or (known is not None and _is_earlier(word, known)):
-            return
-        if known is not None and known.speaker != word.speaker and part == "records":
-            self._forget_topics(known.speaker)
-        self._parts[part] = word
+        # nobody has a lease from a later time on; clocks of owner and broker may differ
+        since = None if since is None else min(number(since), said_at + CLOCKS_SECONDS)
+        interval = number(ours["interval"])
+        if not 0 < interval <= LONGEST_INTERVAL:
+            raise ValueError("no word comes so rarely")
+        said = self._said.setdefault(part, {})
+        said.pop(member, None)
+        said[member] = Word(observed, epoch, member, interval, said_at, part, heard, since)
+        strangers = (one for one in said if one not in (member, *self._trusted(part)))
+        if len(said) > MOST_MEMBERS and (oldest := next(strangers, None)) is not None:
+            del said[oldest]
 
-    def _forget_topics(self, speaker: Speaker) -> None:
-        for said in self._topics.values():
-            said.pop(speaker, None)
+    def _trusted(self, part: Part) -> frozenset[str]:
+        known = self._members.get(part, frozenset()) | self._met.get(part, frozenset())
+        believed = self.of(part)
+        return known if believed is None else known | {believed.member}
 
     def _take_topic(self, topic: str, ours: Mapping[str, Any] | None) -> None:
         if ours is None:
             self._topics.pop(topic, None)
-        else:
-            said = self._topics.setdefault(topic, {})
-            said[_speaker(ours)] = read_topic(ours["row"])
+            return
+        row, speaker = read_topic(ours["row"]), _speaker(ours)
+        if row.topic != topic or not _TOPIC.fullmatch(topic):
+            raise ValueError("a word of another topic than its key")
+        said = self._topics.setdefault(topic, {})
+        said.pop(speaker, None)
+        said[speaker] = row
+        if len(said) > MOST_MEMBERS:
+            records = self.of("records")
+            del said[next(one for one in said if records is None or one != records.speaker)]
 
 
 def _speaker(ours: Mapping[str, Any]) -> Speaker:
-    return int(ours["epoch"]), str(ours["member"])
+    return whole(ours["epoch"]), text(ours["member"])
 
 
 def _is_earlier(word: Word, known: Word) -> bool:
     """Returns whether *word* is of an owner before the one of the *known* word.
 
-    Where the table of leases has begun anew, so have the epochs: then the later owner counts.
+    Where the table of leases has begun anew, so have the epochs: then the later owner counts. And
+    whoever has an epoch that no owner reaches, and is silent, does not silence the others for good.
     """
-    if word.epoch >= known.epoch:
+    if word.epoch >= known.epoch or word.part not in LEASED:
+        return False
+    is_overdue = word.said_at - known.said_at > word.patience
+    if is_overdue and known.observed.state not in ENDED:
         return False
     return word.since is None or known.since is None or word.since <= known.since
 

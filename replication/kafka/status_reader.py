@@ -16,7 +16,10 @@ from replication.kafka.call import READ_TOPIC
 from replication.kafka.clients import open_records
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError, call_error
+from replication.log import Log
 from replication.model import Part, TopicPartition
+
+log = Log(__name__)
 
 PATIENCE_SECONDS: Final = 3.0
 READ_SECONDS: Final = 10.0
@@ -37,6 +40,7 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         self._target = config.target
         self._records: Records | None = None
         self._unread = set[int]()
+        self._is_named = False
 
     def __exit__(self, *_: object) -> None:
         """Closes the consumer."""
@@ -108,6 +112,10 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         else:
             heard = None if self._unread else time.monotonic()
             self.words.take(record.key, record.value, record.timestamp_ms / 1000, heard)
+            if self.words.unreadable and not self._is_named:
+                self._is_named = True
+                text = f"{tp} offset {record.offset} is left: {self.words.unreadable}"
+                log.bind(self.words.flow).warning("status_word_left", text=text)
 
     def _error(self, failure: ClientFailure) -> CallError:
         call = READ_TOPIC.of(self.name)

@@ -10,6 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from replication.foreign_json import read_json
+
 ConnectState = Literal["UNASSIGNED", "RUNNING", "PAUSED", "STOPPED", "FAILED"]
 Connector = Literal[
     "MirrorSourceConnector",
@@ -77,7 +79,7 @@ class StatusKey:
             return cls(text.removeprefix(_CONNECTOR))
         if text.startswith(_TASK):
             connector, _, task = text.removeprefix(_TASK).rpartition("-")
-            if connector and task.isdecimal():
+            if connector and task.isdecimal() and len(task) < 10:  # noqa: PLR2004 - fits an int
                 return cls(connector, task=int(task))
         if text.startswith(_TOPIC):
             topic, _, connector = text.removeprefix(_TOPIC).rpartition(_OF)
@@ -127,12 +129,12 @@ def own_part(value: bytes | None) -> Mapping[str, Any] | None:
     """Returns what Connect does not know in a *value*; None if a worker of Connect's wrote it.
 
     Raises:
-        StatusRecordError: The value is not a JSON object.
+        StatusRecordError: The value is not a JSON object, or too large a one.
     """
     if value is None:
         return None
     try:
-        found = json.loads(value)
+        found = read_json(value)
     except ValueError as error:
         raise StatusRecordError(f"not JSON: {error}") from None
     if not isinstance(found, dict):

@@ -22,7 +22,7 @@ STOREYS = (
     {"kafka", "spark", "topics", "groups", "metrics"},
     {"config", "figures", "offsets"},
     {"mm2", "schemas"},
-    {"model", "errors", "log", "java"},
+    {"model", "errors", "log", "java", "foreign_json"},
     {"backoff", "log_events"},
 )
 # A folder that is not named here needs the standard library only.

@@ -1,7 +1,10 @@
 """What is said of a flow: which word a reader keeps, and which topics have their turn."""
 
+import json
 from dataclasses import replace
+from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +18,7 @@ from replication.figures.observation import (
     TopicState,
 )
 from replication.figures.words import (
+    MOST_MEMBERS,
     MOST_PARTITIONS,
     Holder,
     TopicWords,
@@ -186,6 +190,138 @@ def test_a_topic_of_another_version_is_named_and_the_others_stay() -> None:
     assert words.last is not None
     assert words.last.observed.topics == (topic,)
     assert "another version" in words.unreadable
+
+
+OWNER = Holder(7, "owner", "w", since=900.0)
+
+
+def forge(words: Words, at: float, who: str, by: int = 2**40, **others: Any) -> None:  # noqa: ANN401
+    """Lets a stranger say that the flow runs, with *others* in the place of what a word has."""
+    for key, value in part_words(LOOK, {"records": Holder(by, who, "x")}, 5).items():
+        found = json.loads(value or b"{}")
+        found["replication"] |= {"since": 1e11, **others}
+        words.take(key.encode(), json.dumps(found).encode(), at)
+
+
+@pytest.mark.parametrize(
+    "others",
+    [
+        {"member": ""}, {"member": 7}, {"interval": 1e9}, {"interval": 0}, {"interval": True},
+        {"interval": float("nan")}, {"interval": 10**400}, {"epoch": 2.5}, {"epoch": 2**63},
+        {"epoch": -1}, {"since": float("inf")}, {"since": "now"}, {"observation": []},
+        {"observation": None}, {"member": "\ud800"},
+    ],
+)  # fmt: skip
+def test_a_word_with_a_value_that_no_owner_has_is_left_and_named(others: dict[str, Any]) -> None:
+    words = Words(FLOW)
+    say_as(words, LOOK, OWNER, 1_000.0)
+
+    forge(words, 1_001.0, "stranger", **others)
+
+    assert words.last is not None
+    assert words.last.speaker == (7, "owner")
+    assert words.unreadable
+
+
+def test_an_epoch_that_no_owner_reaches_silences_nobody() -> None:
+    words = Words(FLOW)
+    forge(words, 1_000.0, "stranger")
+    say_as(words, LOOK, OWNER, 1_010.0)
+    words.note_members("records", frozenset({"owner", "standby"}))
+    assert words.last is not None
+    assert words.last.member == "owner", "whom the lease's group has"
+
+    forge(words, 1_011.0, "owner")
+    forge(words, 1_012.0, "standby", by=2**50)
+    say_as(words, replace(LOOK, state="failed"), OWNER, 1_015.0)
+    assert (words.last.observed.state, words.last.epoch) == ("failed", 7), "the owner goes on"
+
+    words.note_members("records", frozenset())
+    forge(words, 1_020.0, "another")
+    assert words.last.member == "owner", "whom the group once had"
+    words.note_members("records", None)
+    assert words.last.member == "owner", "what is not known changes nothing"
+
+
+def test_without_an_answer_of_the_group_a_silent_stranger_gives_way() -> None:
+    words = Words(FLOW)
+    forge(words, 1_000.0, "stranger", interval=31_536_000)
+    say_as(words, LOOK, OWNER, 1_010.0)
+    assert words.last is not None
+    assert words.last.member == "stranger", "nobody can tell yet"
+
+    say_as(words, LOOK, OWNER, 1_025.0)
+    assert words.last.member == "owner"
+
+
+def test_words_of_many_strangers_take_little_memory_and_none_from_the_owner() -> None:
+    words, topic = Words(FLOW), TopicFigures("t", None, "copying", "", {"lag_records": 1.0})
+    words.note_members("records", frozenset({"owner"}))
+    say_as(words, replace(LOOK, topics=(topic,)), OWNER, 1_000.0)
+    for n in range(100):
+        forge(words, 1_001.0, f"stranger{n}", by=1_000 + n)
+        forged = TopicWords().take(replace(LOOK, topics=(topic,)), Holder(9, f"s{n}", "x"))["t"]
+        words.take(topic_key("t").encode(), forged, 1_001.0)
+
+    assert words.last is not None
+    assert (words.last.member, words.last.observed.topics) == ("owner", (topic,))
+    assert len(words._said["records"]) <= MOST_MEMBERS  # noqa: SLF001 - what the bound is for
+    assert len(words._topics["t"]) <= MOST_MEMBERS  # noqa: SLF001 - the same
+
+
+@pytest.mark.parametrize(
+    "value",
+    [b"[" * 100_000, b'{"replication":' * 50_000, b" " * (9 << 20), b"\xed\xa0\x80", b"NaN"],
+)
+def test_a_record_without_an_end_is_no_word(value: bytes) -> None:
+    words = Words(FLOW)
+    for key in (b"status-connector-MirrorSourceConnector", topic_key("t").encode()):
+        words.take(key, value, 1.0)
+
+    assert words.last is None
+
+
+ODD: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    | st.sampled_from(["\ud800", 10**400, 1e308, "running", "2026-01-01T00:00:00Z"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)  # fmt: skip
+
+
+@given(st.data(), ODD)
+def test_whatever_a_word_has_in_it_can_be_shown_or_is_left(
+    data: st.DataObject, odd: object
+) -> None:
+    """Some value, anywhere in a word of the owner, is another one."""
+    topic = TopicFigures(
+        "t", "A.t", "copying", "", {"lag_records": 1.0}, {"0.5": 0.1},
+        (PartitionFigures(0, "copying", {"position": 4.0}),),
+    )  # fmt: skip
+    groups = (GroupFigures("g", {"group_lag_records": 1.0}, {"exact": 1}),)
+    look = replace(LOOK, owner=Owner("h", 1, 900.0), groups=groups)
+    said = [*part_words(look, {"records": OWNER}, 5).items()]
+    said += [
+        (topic_key(n), v)
+        for n, v in TopicWords().take(replace(LOOK, topics=(topic,)), OWNER).items()
+    ]
+    words = Words(FLOW)
+    for key, value in said:
+        at = found = json.loads(value or b"null")
+        while isinstance(at, dict | list) and at:
+            place = data.draw(
+                st.sampled_from(sorted(at) if isinstance(at, dict) else range(len(at)))
+            )
+            if not isinstance(at[place], dict | list) or data.draw(st.integers(0, 5)) == 0:
+                at[place] = odd
+                break
+            at = at[place]
+        words.take(key.encode(), json.dumps(found).encode(), 1_000.0)
+
+    if (last := words.last) is not None:
+        json.dumps(document(last.observed), allow_nan=False, ensure_ascii=False).encode()
+        assert 0 < last.patience < 10**9
+    assert words.of("records") == words.of("records")
 
 
 VALUES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3).map(lambda n: b"x" * n * 700))
