@@ -9,8 +9,9 @@ import json
 from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
+from replication.foreign_json import read_json, text, whole
 from replication.model import Flow, Headers, TopicPartition
 
 IDENTITY: Final = "replication-dead-letter"
@@ -18,6 +19,11 @@ IDENTITY: Final = "replication-dead-letter"
 
 CONNECT: Final = "__connect.errors."
 """How the headers of Kafka Connect begin."""
+
+MOST_IDENTITY_BYTES: Final = 10_000
+"""An identity has names of two clusters and of a topic, and a few numbers."""
+
+MOST_PARTITIONS: Final = 2**31 - 1
 
 Stage = Literal["KAFKA_PRODUCE", "KAFKA_CONSUME", "TRANSFORMATION"]
 """Where a record failed, by Connect's names."""
@@ -122,16 +128,22 @@ def letter_of(
     flow: Flow, key: bytes | None, value: bytes | None, headers: Headers
 ) -> DeadLetter | None:
     """Returns the letter of *flow* that a record of a topic of letters is; None if it is none."""
-    found = _identity(flow, headers)
-    if found is None or not isinstance(count := found.get("headers"), int):
+    if (found := _identity(flow, headers)) is None:
         return None
-    said = {name: (text or b"").decode() for name, text in headers[count:]}
+    try:
+        count = whole(found["headers"], most=len(headers))
+        time_ms, stage = whole(found["timestamp_ms"], least=-1), found["stage"]
+    except (KeyError, TypeError, ValueError):
+        return None
+    if stage not in get_args(Stage) or type(found.get("read")) is not bool:
+        return None
+    said = {name: (value or b"").decode(errors="replace") for name, value in headers[count:]}
     return DeadLetter(
         flow,
         _id(found),
-        found["stage"],
+        stage,
         said.get(f"{CONNECT}exception.message", ""),
-        found["timestamp_ms"],
+        time_ms,
         key,
         value,
         tuple(headers[:count]),
@@ -142,16 +154,19 @@ def letter_of(
 def _identity(flow: Flow, headers: Headers) -> Mapping[str, Any] | None:
     if not headers or headers[-1][0] != IDENTITY:
         return None
-    try:
-        found = json.loads(headers[-1][1] or b"")
-    except ValueError:
+    try:  # anybody may give his record such a header
+        found = read_json(headers[-1][1] or b"", most=MOST_IDENTITY_BYTES)
+        if not isinstance(found, dict) or found.get("flow") != str(flow):
+            return None
+        _id(found)
+    except (KeyError, TypeError, ValueError):
         return None
-    is_own = isinstance(found, dict) and found.get("flow") == str(flow)
-    return found if is_own and found.keys() >= set(LetterId._fields) else None
+    return found
 
 
 def _id(found: Mapping[str, Any]) -> LetterId:
-    return LetterId(*(found[name] for name in LetterId._fields))
+    partition, offset = whole(found["partition"], most=MOST_PARTITIONS), whole(found["offset"])
+    return LetterId(text(found["topic"]), text(found["topic_id"]), partition, offset)
 
 
 class LetterBound:

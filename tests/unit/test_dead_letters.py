@@ -73,6 +73,35 @@ def test_another_record_is_no_letter(headers: Headers) -> None:
     assert letter_of(FLOW, None, None, headers) is None
 
 
+ODD = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4)
+IDENTITIES = st.fixed_dictionaries(
+    {name: ODD | st.lists(ODD) | st.just(value) for name, value in ID._asdict().items()},
+    optional={
+        "headers": ODD, "read": ODD, "timestamp_ms": ODD | st.just(5),
+        "stage": ODD | st.just("KAFKA_PRODUCE") | st.lists(ODD),
+    },
+)  # fmt: skip
+
+
+@given(IDENTITIES.map(lambda found: json.dumps({"flow": str(FLOW), **found}).encode()) | OCTETS)
+def test_a_header_that_somebody_forged_is_an_identity_of_the_right_types_or_none(
+    forged: bytes | None,
+) -> None:
+    headers: Headers = (("x", b"\xff"), (IDENTITY, forged))
+    found, letter = identity_of(FLOW, headers), letter_of(FLOW, None, None, headers)
+
+    assert found is None or {found: 1}[found]
+    assert found is None or list(map(type, found)) == [str, str, int, int]
+    assert letter is None or (letter.id == found and len(letter.headers) <= len(headers))
+
+
+@pytest.mark.parametrize(
+    "forged", [b"[" * 100_000, b'{"flow": "A->B", "x": "%s"}' % (b"x" * 10**6)]
+)
+def test_a_header_without_an_end_is_no_identity(forged: bytes) -> None:
+    assert identity_of(FLOW, ((IDENTITY, forged),)) is None
+
+
 def test_letters_in_a_row_are_bounded_whatever_lies_between_their_offsets() -> None:
     bound = LetterBound(most=2)
     for start, end in ((0, 1_000), (1_000, 2_000)):

@@ -13,7 +13,8 @@ from replication.kafka.internal_topic import LETTER_SETTINGS
 from replication.kafka.reader import Reader
 from replication.kafka.single_record import TOO_LARGE, SingleRecord, write_record
 from replication.model import NewEvent, NewTopic, TopicPartition
-from replication.offsets.dead_letter import DeadLetter, LetterId, identity_of, letter_of
+from replication.offsets.copy_rule import Copy
+from replication.offsets.dead_letter import DeadLetter, LetterId, letter_of
 from replication.spark.interceptor import OWNER_ONLY
 from replication.spark.kafka_options import client_properties, sink_options
 from replication.state.letter_rows import TABLE, KeptLetter
@@ -29,7 +30,7 @@ class LetterBox:
         self._flow = context.config.flow
         self._topic = context.config.letters.letters_topic
         self._table = LetterTable(context.tables, reader_of(context.tables), self._flow)
-        self._places: dict[LetterId, str] = {}  # of letters in the topic
+        self._places: dict[tuple[LetterId, bytes], str] = {}  # of letters in the topic, by content
         self._read_until: dict[TopicPartition, int] = {}
 
     def keep(self, letter: DeadLetter) -> None:
@@ -96,7 +97,7 @@ class LetterBox:
     def _sent(self, letter: DeadLetter) -> str:
         """Returns the letter's place in the topic; `TABLE` if it is too large for that."""
         self._create()
-        if (known := self._place(letter.id)) is not None:
+        if (known := self._place(letter)) is not None:
             return known
         at = TopicPartition(self._topic, 0)
         record = SingleRecord(at, letter.key, letter.value, letter.headers_of_letter())
@@ -114,8 +115,11 @@ class LetterBox:
             new = NewTopic(self._topic, 1, config.replication_factor, LETTER_SETTINGS)
             target.create_topics([new])
 
-    def _place(self, letter: LetterId) -> str | None:
-        """Returns where the topic has *letter*; what was read before is known."""
+    def _place(self, letter: DeadLetter) -> str | None:
+        """Returns where the topic has *letter*; what was read before is known.
+
+        Whoever may write to the topic may write any identity: the content must be the letter's.
+        """
         target, topic = self._context.target, self._topic
         parts = [
             TopicPartition(topic, n) for n in range(target.describe([topic])[topic].partitions)
@@ -124,13 +128,14 @@ class LetterBox:
         spans = {at: (max(firsts[at], self._read_until.get(at, 0)), ends[at]) for at in parts}
 
         def visit(at: TopicPartition, record: KafkaRecord) -> None:
-            if (found := identity_of(self._flow, record.headers)) is not None:
-                self._places[found] = f"{at.topic} {at.partition} {record.offset}"
+            found = letter_of(self._flow, record.key, record.value, record.headers)
+            if found is not None:
+                self._places[_content(found)] = f"{at.topic} {at.partition} {record.offset}"
 
         with Reader(self._context.config.target.consumer, "read_uncommitted") as reader:
             reader.visit(spans, visit)
         self._read_until |= ends
-        return self._places.get(letter)
+        return self._places.get(_content(letter))
 
     def _properties(self) -> Mapping[str, str]:
         config = self._context.config
@@ -144,3 +149,9 @@ class LetterBox:
             "buffer.memory": "120000000",
         }
         return {**client_properties(sink), **own}
+
+
+def _content(letter: DeadLetter) -> tuple[LetterId, bytes]:
+    time_ms = letter.timestamp_ms
+    copy = Copy(letter.key, letter.value, (*letter.headers, ("", b"%d" % time_ms)), time_ms)
+    return letter.id, copy.content

@@ -8,7 +8,8 @@ where the next start finds it by that header before it looks for positions.
 """
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -25,6 +26,7 @@ from replication.kafka.single_record import SingleRecord
 from replication.model import Position, TopicPartition
 from replication.offsets.copy_rule import Copy
 from replication.offsets.dead_letter import DeadLetter, LetterId, identity_of
+from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import FinishedRuns, anchor
 from replication.positions.settle import settled_log_ends
 from replication.spark.copies import NO_TIME, copies_of
@@ -80,9 +82,10 @@ class LetterCopies:
             if known is None or known.topic_id != plan.source_ids[tp.topic] or copy not in ends:
                 continue
             at = known.position
-            found = self._copies_between(copy, at.downstream, ends[copy], asked)
+            wanted = {one: letters[one] for one in asked if one in letters and one.at == tp}
+            found = self._copies_between(copy, at.downstream, ends[copy], wanted)
             for offset, one in found.items():
-                if one in letters and (plan.is_shared(tp) or offset == at.downstream):
+                if plan.is_shared(tp) or offset == at.downstream:
                     at = Position(at.upstream, offset + 1)
                     self._note(plan, letters[one], at, number)
 
@@ -194,8 +197,7 @@ class LetterCopies:
         The map comes last: only behind its end is a copy found whose row was not written.
         """
         tp, copy = kept.letter.id.at, plan.copy_of(kept.letter.id.at)
-        place = f"{copy.topic} {copy.partition} {end.downstream - 1}"
-        self._box.mark_copied(kept, place)
+        self._box.mark_copied(kept, _place(copy, end.downstream - 1))
         self._write_map(plan, tp, end, number)
         self._context.board.add_single(tp, end)
 
@@ -207,20 +209,52 @@ class LetterCopies:
         self._map_writer.anchors[tp] = Anchor(at, plan.source_ids[tp.topic])
 
     def _copies_between(
-        self, copy: TopicPartition, start: int, end: int, wanted: Collection[LetterId]
+        self, copy: TopicPartition, start: int, end: int, wanted: Letters
     ) -> dict[int, LetterId]:
-        """Returns the offsets of copies of *wanted* letters in a part of a remote partition."""
+        """Returns the offsets of copies of *wanted* letters in a part of a remote partition.
+
+        Anybody may give a record of the source a header that names a letter, and its copy has that
+        header as well: only one that is all that the letter's copy would be is taken for it.
+        """
         flow, found = self._context.config.flow, dict[int, LetterId]()
+        rule, expected = copy_rule(self._context.config, ()), dict[LetterId, Fingerprint | None]()
 
         def visit(_at: TopicPartition, record: KafkaRecord) -> None:
             one = identity_of(flow, record.headers)
-            if one is not None and one in wanted:
+            if one is None or one not in wanted:
+                return
+            if wanted[one].state == "copied":  # by its row, which has the place of the copy
+                is_own = wanted[one].place == _place(copy, record.offset)
+            else:
+                if one not in expected:
+                    expected[one] = self._expected(wanted[one])
+                own = expected[one]
+                is_own = own is not None and own.equals(rule.copy(record))
+            if is_own:
                 found[record.offset] = one
 
         if start < end:
             with Reader(self._context.config.target.consumer, "read_uncommitted") as reader:
                 reader.visit({copy: (start, end)}, visit)
         return found
+
+    def _expected(self, kept: KeptLetter) -> Fingerprint | None:
+        """Returns what a copy of *kept* is; None if there can be none, or nobody can tell."""
+        letter = self._box.content(kept)
+        if letter is None or not letter.is_read:
+            return None
+        try:
+            copied = self._copy_of(letter)
+        except (PySparkException, Py4JJavaError):
+            return None
+        if copied is None:
+            return None
+        whole = replace(copied, headers=(*copied.headers, letter.headers_of_copy()[-1]))
+        return Fingerprint(letter.id.offset, whole.content, whole.timestamp_ms)
+
+
+def _place(copy: TopicPartition, offset: int) -> str:
+    return f"{copy.topic} {copy.partition} {offset}"
 
 
 def _original(letter: DeadLetter) -> KafkaRecord:

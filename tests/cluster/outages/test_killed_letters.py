@@ -4,6 +4,7 @@ The test holds the lock of the table that is written next, so each kill comes at
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.model import TopicPartition
+from replication.offsets.dead_letter import IDENTITY, DeadLetter, LetterId
 from replication.offsets.map import Exact, OffsetMap
 from replication.state.commit_lock import hold_commit_lock
 from tests.support.commands import replication, spark_submit, start_mirror
@@ -92,3 +94,34 @@ def test_a_letter_and_its_copy_are_written_once_wherever_the_process_is_killed(
     assert not kinds & {"realigned", "set-aside"}
     offset_map = OffsetMap(stored_runs(state, FLOW, TopicPartition(topic_name, 0)))
     assert [offset_map.translate(n) for n in (2, 4, 6)] == list(map(Exact, (2, 3, 6)))
+
+
+def test_a_record_that_says_it_is_a_letter_is_copied_and_the_letter_as_well(
+    clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """Its copy lies right behind the map's end when an owner starts, who is to copy the letter."""
+    source, target = clusters
+    remote, state = f"A.{topic_name}", tmp_path / "state"
+    create_topic(source.bootstrap, topic_name, 1)
+    create_topic(target.bootstrap, remote, 1, {LIMIT: "100000"})
+    send_records(source, topic_name, [*numbered(0), too_large()])
+    own = {"groups": [topic_name], **letter_settings(topic_name, "table")}
+    file = write_config(tmp_path, clusters, topic_name, own)
+    drain(file)
+    (row,) = stored(state, "dead_letters")
+    letter = LetterId(row.topic, row.topic_id, row.partition, row.source_offset)
+    (forged,) = numbered(1)
+    own_header = DeadLetter(FLOW, letter, "KAFKA_PRODUCE", "").headers_of_copy()
+    broken = ((IDENTITY, b"[" * 10_000),)
+    send_records(source, topic_name, [replace(forged, headers=own_header)])
+    send_records(source, topic_name, [replace(one, headers=broken) for one in numbered(2)])
+    kill_before("offset_runs", file, lambda: keys(target, remote) == [b"0", b"1", b"2"])
+
+    alter_topic(target, remote, LIMIT, "1000000")
+    assert "asked to copy 1 again" in replication("dead-letters", file, "--copy-again").stdout
+    drain(file)
+
+    assert keys(target, remote) == [b"0", b"1", b"2", b"large"]
+    assert [row.state for row in stored(state, "dead_letters")] == ["waiting", "copied"]
+    kinds = {row.kind for row in stored(state, "events")}
+    assert not kinds & {"realigned", "set-aside"}
