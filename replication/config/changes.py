@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, cast, get_args
 
 from replication.config.limits import Limit, LimitError
+from replication.foreign_json import read_json
 from replication.mm2.filters import pattern_problem
 from replication.mm2.possible import impossible
 from replication.model import Flow, TopicPartition
@@ -224,10 +225,7 @@ def text_of_changes(changes: Iterable[Change]) -> str:
 
 
 def _json(text: str) -> Mapping[str, Any]:
-    try:
-        content = json.loads(text)
-    except RecursionError:
-        raise ValueError("brackets within brackets without an end") from None
+    content = read_json(text)
     if not isinstance(content, dict):
         raise ValueError("no JSON object")  # noqa: TRY004 - the text is wrong, not the program
     return content

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote, urlsplit
 from replication.config.clients.secrets import MASK
 from replication.config.schema_settings import OWN, TRUSTED, URL, USER, RegistryConfig
 from replication.errors import ClusterError, first_line, printable
+from replication.foreign_json import read_json, whole
 from replication.schemas.values import AVRO, Reference, Schema, Version
 
 TIMEOUT_SECONDS: Final = 10.0
@@ -26,6 +27,7 @@ LONGEST_WAITS: Final = 6
 
 LONGEST_ANSWER: Final = 256 << 20
 LONGEST_TEXT: Final = 2_000
+MOST_ID: Final = 2**31 - 1
 TYPE: Final = "application/vnd.schemaregistry.v1+json"
 
 _OK: Final = 200
@@ -116,14 +118,18 @@ class Registry:
         """Returns the numbers of a subject's versions; none if there is no such subject."""
         path = f"/subjects/{_quoted(subject)}/versions"
         what = f"list the versions of {subject}"
-        return self._ask("GET", path, what, lambda found: [int(one) for one in found], absent=[])
+        return self._ask(
+            "GET", path, what, lambda found: [_number(one) for one in found], absent=[]
+        )
 
     def version(self, subject: str, number: int) -> Version:
         """Returns one version of a subject, which exists; it may be a deleted one."""
         path = f"/subjects/{_quoted(subject)}/versions/{number}?deleted=true"
 
         def read(found: Json) -> Version:
-            return Version(subject, int(found["version"]), int(found["id"]), self._schema(found))
+            return Version(
+                subject, _number(found["version"]), _number(found["id"]), self._schema(found)
+            )
 
         return self._ask("GET", path, f"read {subject} version {number}", read)
 
@@ -138,7 +144,7 @@ class Registry:
         path = f"/schemas/ids/{number}/versions"
 
         def read(found: Json) -> list[tuple[str, int]]:
-            return [(self._own(each["subject"]), int(each["version"])) for each in found]
+            return [(self._own(each["subject"]), _number(each["version"])) for each in found]
 
         return self._ask("GET", path, f"list what has the schema id {number}", read, absent=[])
 
@@ -158,7 +164,7 @@ class Registry:
         what = f"look for a schema in {subject}"
 
         def read(found: Json) -> Version:
-            return Version(subject, int(found["version"]), int(found["id"]), schema)
+            return Version(subject, _number(found["version"]), _number(found["id"]), schema)
 
         return self._ask("POST", path, what, read, body=_body(schema), absent=None)
 
@@ -166,7 +172,7 @@ class Registry:
         """Registers a schema under a subject, unless it is there; returns its id."""
         path = f"/subjects/{_quoted(subject)}/versions"
         what = f"register a schema as {subject}"
-        return self._ask("POST", path, what, lambda found: int(found["id"]), body=_body(schema))
+        return self._ask("POST", path, what, lambda found: _number(found["id"]), body=_body(schema))
 
     def put(self, version: Version) -> None:
         """Registers a version under its own number and id; the subject is in mode IMPORT.
@@ -176,7 +182,7 @@ class Registry:
         path = f"/subjects/{_quoted(version.subject)}/versions"
         body = {**_body(version.schema), "id": version.id, "version": version.number}
         what = f"register {version}"
-        given = self._ask("POST", path, what, lambda found: int(found["id"]), body=body)
+        given = self._ask("POST", path, what, lambda found: _number(found["id"]), body=body)
         if given != version.id:
             raise self._error(self._first, what, _OK, f"it has given the id {given}; {_NO_IMPORT}")
 
@@ -230,7 +236,7 @@ class Registry:
 
     def _schema(self, found: Json) -> Schema:
         references = tuple(
-            Reference(each["name"], self._own(each["subject"]), int(each["version"]))
+            Reference(each["name"], self._own(each["subject"]), _number(each["version"]))
             for each in found.get("references") or ()
         )
         contract = {key: found[key] for key in ("metadata", "ruleSet") if found.get(key)}
@@ -269,8 +275,8 @@ class Registry:
                 if not content and "empty" in more:
                     raise self._error(number, what, status, more["empty"])
                 try:
-                    return read(json.loads(content))
-                except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
+                    return read(read_json(content, LONGEST_ANSWER))
+                except (ValueError, TypeError, LookupError, AttributeError):
                     raise self._error(number, what, status, _GARBAGE) from None
             if status == NOT_FOUND and "absent" in more and _is_of_registry(content):
                 absent: Read = more["absent"]
@@ -384,10 +390,15 @@ def _body(schema: Schema) -> dict[str, Any]:
     return body | (json.loads(schema.contract) if schema.contract else {})
 
 
+def _number(value: object) -> int:
+    """Returns the id or the version that a registry gives, for which a record has four bytes."""
+    return whole(value, most=MOST_ID)
+
+
 def _is_of_registry(content: bytes) -> bool:
     """Returns whether a 404 says that a thing is not there, and not that nobody knows the path."""
     try:
-        return int(json.loads(content)["error_code"]) > NOT_FOUND
+        return whole(read_json(content)["error_code"]) > NOT_FOUND
     except (KeyError, TypeError, ValueError):
         return False
 
@@ -395,7 +406,7 @@ def _is_of_registry(content: bytes) -> bool:
 def _reason(content: bytes) -> str:
     """Returns what the registry said, in one line."""
     try:
-        text = str(json.loads(content)["message"])
+        text = str(read_json(content)["message"])
     except (KeyError, TypeError, ValueError):
         text = content.decode(errors="replace")
     return printable(" ".join(text.split()))[:LONGEST_TEXT] or "nothing"

@@ -5,9 +5,9 @@ Kafka Connect writes JSON: the key ``["MirrorSourceConnector", {"cluster": "A", 
 worker write other keys into the same topic.
 """
 
-import json
 from typing import Any
 
+from replication.foreign_json import LARGEST, read_json
 from replication.model import TopicPartition
 
 
@@ -24,16 +24,16 @@ def stored_position(
     topic, partition = found[-1].get("topic"), found[-1].get("partition")
     if found[-1].get("cluster") != source or not isinstance(topic, str):
         return None
-    if not isinstance(partition, int) or isinstance(partition, bool):
+    if type(partition) is not int or not 0 <= partition < 2**31:
         return None
     content = _json(value)
     offset = content.get("offset") if isinstance(content, dict) else None
     tp = TopicPartition(topic, partition)
-    return tp, offset + 1 if type(offset) is int and offset >= 0 else None
+    return tp, offset + 1 if type(offset) is int and 0 <= offset < LARGEST else None
 
 
 def _json(text: bytes | None) -> Any:  # noqa: ANN401 - any JSON
     try:
-        return json.loads(text or b"null")
-    except (ValueError, RecursionError):
+        return read_json(text or b"null")
+    except ValueError:
         return None

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final, Literal
 
+from replication.foreign_json import read_json
+
 Part = Literal["key", "value"]
 """Which half of a record carries a schema's id."""
 
@@ -52,12 +54,11 @@ class Schema:
     @property
     def essence(self) -> str:
         """What it says, in one form, without what only its registry knows."""
-        try:
-            text = json.loads(self.text)
-        except ValueError:  # Protobuf, or a kind of the user's
-            text = self.text.split()
         names = sorted(one.name for one in self.references)
-        return json.dumps([self.kind, text, names], sort_keys=True)
+        try:
+            return json.dumps([self.kind, read_json(self.text), names], sort_keys=True)
+        except (ValueError, RecursionError):  # Protobuf, or a kind of the user's
+            return json.dumps([self.kind, self.text.split(), names], sort_keys=True)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ from replication.config.changes import (
 from replication.config.state_access import StateAccess
 from replication.config.steering import NO_CHANGES, Steering, fold
 from replication.errors import StateError, first_line
+from replication.foreign_json import read_json, whole
 from replication.model import Flow
 from replication.state.open_files import open_files
 from replication.state.open_storage import storage_for
@@ -311,9 +312,9 @@ def _parse_applied(path: str, text: str) -> Applied | None:
     """Returns what an object says is in force; None if it says nothing, or not yet."""
     number = _name(path).partition("-")[0]
     try:
-        content = json.loads(text)
+        content = read_json(text)
         names = frozenset(name for name in content["names"] if id_in(name))
         by, at, generation = content["by"], content["at"], content["generation"]
-        return Applied(int(number), names, str(by), str(at), int(generation))
-    except (ValueError, KeyError, TypeError, RecursionError):
+        return Applied(int(number), names, str(by), str(at), whole(generation))
+    except (ValueError, KeyError, TypeError):
         return None

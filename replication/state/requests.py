@@ -23,6 +23,7 @@ from py4j.protocol import Py4JError
 from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
 from replication.figures.document import text_of
+from replication.foreign_json import read_json
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import Flow, Job, NewEvent, Reaction
@@ -128,10 +129,7 @@ def parse_request(path: str, text: str) -> Request:
     Raises:
         ValueError: There is none; the error says what is wrong.
     """
-    try:
-        body = json.loads(text)
-    except RecursionError:
-        raise ValueError("brackets within brackets without an end") from None
+    body = read_json(text)
     if not isinstance(body, dict):
         raise ValueError("no JSON object")  # noqa: TRY004 - the text is wrong, not the program
     by, reason = body.pop("by", ""), body.pop("reason", "")

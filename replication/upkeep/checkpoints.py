@@ -28,15 +28,25 @@ def read_checkpoints(topic: InternalTopic) -> dict[GroupPartition, Checkpoint]:
     Records that are not checkpoints are skipped, as in MirrorMaker 2's reader.
     """
     newest: dict[GroupPartition, Checkpoint] = {}
+    skipped = list[tuple[int, WireError]]()
     for record in topic.records():
-        if checkpoint := _decode(topic, record):
+        checkpoint = _decode(record)
+        if isinstance(checkpoint, WireError):
+            skipped.append((record.offset, checkpoint))
+        else:
             newest[checkpoint.group, checkpoint.partition] = checkpoint
+    if skipped:  # whoever writes one may write a million
+        offset, first = skipped[0]
+        more = f"; so are {len(skipped) - 1} more" if len(skipped) > 1 else ""
+        log.warning("not_a_checkpoint", topic=topic.name, offset=offset, text=f"{first}{more}")
     return newest
 
 
-def _decode(topic: InternalTopic, record: KafkaRecord) -> Checkpoint | None:
+def _decode(record: KafkaRecord) -> Checkpoint | WireError:
     try:
-        return Checkpoint.decode(record.key, record.value)
+        found = Checkpoint.decode(record.key, record.value)
     except WireError as error:
-        log.warning("not_a_checkpoint", topic=topic.name, offset=record.offset, text=error)
-        return None
+        return error
+    if min(found.partition.partition, found.upstream, found.downstream) < 0:
+        return WireError("a checkpoint has a number below 0")
+    return found

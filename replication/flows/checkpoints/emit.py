@@ -11,7 +11,7 @@ from replication.errors import StateError
 from replication.flows.checkpoints.rejected_groups import RejectedGroups
 from replication.flows.context import FlowContext
 from replication.groups.positions import GroupPartition, GroupPosition, should_emit
-from replication.mm2.wire import Checkpoint
+from replication.mm2.wire import Checkpoint, WireError
 from replication.offsets.map import Exact, NoAnswer
 from replication.state.tables import now
 from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
@@ -73,8 +73,15 @@ class Emission:
                 self._warn_once(position, position.answer)
         if not changed:
             return
-        checkpoints = [position.checkpoint() for position in changed]
-        rejected = self._topic.write_each([(each.key(), each.value()) for each in checkpoints])
+        encoded, unfit = list[tuple[GroupPosition, tuple[bytes, bytes]]](), dict[str, str]()
+        for position in changed:
+            each = position.checkpoint()
+            try:  # the metadata of a commit is the group's, and may be longer than MM2's format has
+                encoded.append((position, (each.key(), each.value())))
+            except WireError as error:
+                unfit[position.group] = str(error)
+        changed = [position for position, _ in encoded]
+        rejected = self._topic.write_each([record for _, record in encoded])
         written = [each for number, each in enumerate(changed) if number not in rejected]
         for position in written:
             newest[position.key] = position.checkpoint()
@@ -82,7 +89,7 @@ class Emission:
         now = time.monotonic()
         seen = (self._seen.get(position.key, (0, now))[1] for position in written)
         self._context.board.count_checkpoints([now - since for since in seen])
-        self._rejected.report({changed[at].group: str(why) for at, why in rejected.items()})
+        self._rejected.report(unfit | {changed[at].group: str(why) for at, why in rejected.items()})
         self._context.log.debug("checkpoints_emitted", checkpoints=len(written))
 
     def write_history(self, *, at_once: bool = False) -> None:

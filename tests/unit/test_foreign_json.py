@@ -1,0 +1,106 @@
+"""What others can write: of JSON only what is whole, small and printable is read."""
+
+import json
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from replication.config.changes import parse_change
+from replication.foreign_json import LARGEST, number, read_json, text, whole
+from replication.mm2.connect_offsets import stored_position
+from replication.mm2.status_records import StatusKey, StatusRecordError
+from replication.model import TopicPartition
+from replication.schemas.values import Schema
+from replication.state.accept_requests import parse_acceptance
+from replication.state.letter_requests import parse_letters
+from replication.state.move_requests import parse_move
+from replication.state.requests import parse_request
+
+ANY: st.SearchStrategy[Any] = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
+    | st.sampled_from(["\ud800", 10**400, "orders", "earliest", 7]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner),
+    max_leaves=6,
+)  # fmt: skip
+FIELDS = (
+    "by", "reason", "topic", "topic_id", "partition", "partitions", "from", "to", "seen", "letters",
+    "flow", "what", "scope", "at", "items",
+)  # fmt: skip
+
+
+@given(ANY)
+def test_what_is_read_can_be_written_again(value: object) -> None:
+    try:
+        found = read_json(json.dumps(value))
+    except ValueError:
+        return
+    json.dumps(found, allow_nan=False, ensure_ascii=False).encode()
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 100_000, b'{"a":' * 100_000, b"\xff", b"NaN", b"[-Infinity]", b'"\\ud800"',
+        b"\xed\xa0\x80", b"x", b"", b"1" * 10_000, b" " * 200,
+    ],
+)  # fmt: skip
+def test_what_has_no_end_or_cannot_be_printed_is_refused_without_its_content(data: bytes) -> None:
+    with pytest.raises(ValueError, match=r"."):
+        read_json(data, most=100 if data == b" " * 200 else 10**6)
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (text, 1), (text, None), (whole, True), (whole, 1.0), (whole, -1), (whole, LARGEST + 1),
+        (number, True), (number, float("nan")), (number, float("inf")), (number, 10**400),
+        (number, "1"),
+    ],
+)  # fmt: skip
+def test_a_value_of_another_type_or_out_of_bounds_is_refused(read: Any, value: object) -> None:  # noqa: ANN401
+    with pytest.raises((TypeError, ValueError)):
+        read(value)
+
+
+@given(st.dictionaries(st.sampled_from(FIELDS), ANY))
+def test_a_request_that_somebody_else_wrote_is_one_or_is_refused(content: dict[str, Any]) -> None:
+    for parse in (parse_acceptance, parse_move, parse_letters):
+        try:
+            asked = parse(parse_request("x", json.dumps(content)))
+        except ValueError:
+            continue
+        assert f"{asked.event.text}".encode()
+    with suppress(ValueError):
+        parse_change(json.dumps(content), f"{1:010d}-{'0' * 32}")
+
+
+POSITIONS = st.fixed_dictionaries(
+    {"cluster": st.just("A"), "topic": st.just("t") | ANY, "partition": st.integers() | ANY}
+)
+
+
+@given(POSITIONS, st.dictionaries(st.just("offset"), st.integers() | ANY))
+def test_a_position_that_a_worker_stored_is_one_of_kafka_or_none(key: Any, value: Any) -> None:  # noqa: ANN401
+    encoded = json.dumps(["MirrorSourceConnector", key]).encode()
+    found = stored_position("A", encoded, json.dumps(value).encode())
+
+    assert found is None or 0 <= found[0].partition < 2**31
+    assert found is None or found[1] is None or 0 < found[1] <= LARGEST
+
+
+def test_an_offset_beyond_all_logs_is_no_position() -> None:
+    key = b'["MirrorSourceConnector", {"cluster": "A", "partition": 0, "topic": "t"}]'
+
+    assert stored_position("A", key, b'{"offset": 41}') == (TopicPartition("t", 0), 42)
+    assert stored_position("A", key, b'{"offset": %d}' % 10**30) == (TopicPartition("t", 0), None)
+
+
+def test_a_task_without_an_end_is_no_key_and_a_deep_schema_is_one_as_it_is_written() -> None:
+    with pytest.raises(StatusRecordError):
+        StatusKey.decode(b"status-task-C-" + b"9" * 5_000)
+    deep = Schema("[" * 100_000)
+
+    assert deep.means(Schema("[" * 100_000))
