@@ -24,6 +24,9 @@ READER: Final = "replication-reader"
 TOPICS_SECONDS: Final = 4.0
 """How long a read waits to learn of all topics at once."""
 
+MOST_BYTES: Final = 2**31 - 1
+_OVERHEAD: Final = 512  # of a response, by which librdkafka wants more room than for its records
+
 CONSUMER: Final[Mapping[str, Any]] = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": False,
@@ -32,6 +35,8 @@ CONSUMER: Final[Mapping[str, Any]] = {
     "queued.min.messages": 1_000,  # per partition; more is seldom needed
     "fetch.queue.backoff.ms": 10,  # by default, a partition with this many pauses for a second
     "fetch.wait.max.ms": 50,  # for the end of a partition that holds nothing more
+    # also the most to which a batch may expand, 100 MB by default; for Java's clients there is none
+    "receive.message.max.bytes": MOST_BYTES,
 }
 
 
@@ -42,11 +47,15 @@ class ConfluentRecords:
         self._diagnostics = ClientDiagnostics()
         settings = {
             "group.id": READER,  # required by librdkafka, never joined
+            "check.crcs": "true",  # as in Java's clients, if nobody sets it
             **librdkafka_properties(properties),
             **CONSUMER,
             "isolation.level": isolation,
             **self._diagnostics.settings,
         }
+        wanted = str(settings.get("fetch.max.bytes", ""))
+        if wanted.isdecimal():
+            settings["fetch.max.bytes"] = min(int(wanted), MOST_BYTES - _OVERHEAD)
         with self._diagnostics.errors():
             self._consumer = Consumer(settings)
         self._assigned = 0  # sets of partitions

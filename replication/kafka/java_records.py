@@ -24,7 +24,7 @@ SETTINGS: Final = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": "false",
     "fetch.max.bytes": "16777216",  # what one round trip brings to Python at most
-    "max.poll.records": "5000",  # a round trip costs tens of milliseconds
+    "max.poll.records": "100",  # which are in memory at once, each of them perhaps of megabytes
     "fetch.max.wait.ms": "50",  # for the end of a partition that holds nothing more
 }
 

@@ -13,7 +13,14 @@ from replication.kafka.api import ClientError, ClientFailure, KafkaRecord
 from replication.kafka.call import READ_PARTITIONS
 from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_records
-from replication.kafka.diagnosis import RETRIABLE, UNREACHABLE, CallError, call_error
+from replication.kafka.diagnosis import (
+    OWN_END,
+    RETRIABLE,
+    SECURITY_CODES,
+    UNREACHABLE,
+    CallError,
+    call_error,
+)
 from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
 from replication.model import Isolation, TopicPartition
 
@@ -21,6 +28,9 @@ T = TypeVar("T")
 
 PARTITIONS_AT_ONCE: Final = 100
 """How many partitions one consumer reads together; librdkafka holds at most 64 MB of them."""
+
+MOST_NAMED: Final = 3
+"""Of so many partitions that cannot be read an error says why."""
 
 POLL_SECONDS: Final = 0.5
 """The longest wait for one record, so that the timeout is checked in time."""
@@ -84,7 +94,9 @@ class Reader(AbstractContextManager["Reader"]):
     def visit(self, spans: Mapping[TopicPartition, tuple[int, int]], visit: Visit) -> None:
         """Calls *visit* with each record of *spans*, of a partition in the order of its log.
 
-        A limited number of partitions is read at a time. Offsets without a record are skipped.
+        A limited number of partitions is read at a time. Offsets without a record are skipped. If
+        one of them cannot be read, all that are left are read alone, from where they were: so the
+        error comes last, and its `rejected` has only the topics that it is about.
 
         Args:
             spans: First offset and end offset by partition. An end must not be beyond the log end
@@ -95,9 +107,18 @@ class Reader(AbstractContextManager["Reader"]):
             CallError: The cluster does not answer, denies access, or has no such partition.
         """
         filled = ((tp, span) for tp, span in spans.items() if span[0] < span[1])
+        unread: dict[TopicPartition, ClientFailure] = {}
         for some in chunks(filled, PARTITIONS_AT_ONCE):
-            with self._errors([tp for tp, _ in some]):
-                self._visit_together(dict(some), visit)
+            left = dict(some)
+            failure = self._tried(left, visit)
+            if failure is not None and len(left) == 1:
+                unread |= dict.fromkeys(left, failure)
+            elif failure is not None:
+                for tp, span in left.items():
+                    if alone := self._tried({tp: span}, visit):
+                        unread[tp] = alone
+        if unread:
+            raise self._unread(unread)
 
     def bounds(self, tp: TopicPartition) -> tuple[int, int]:
         """Returns the first offset in the log, and the one after the last that may be read."""
@@ -113,7 +134,35 @@ class Reader(AbstractContextManager["Reader"]):
                         raise
                     self._records.poll(POLL_SECONDS)  # a new partition has no leader yet
 
+    def _tried(
+        self, spans: dict[TopicPartition, tuple[int, int]], visit: Visit
+    ) -> ClientFailure | None:
+        """Visits *spans*; returns what the client said of one of those that are left in it.
+
+        Raises:
+            CallError: The cluster as a whole does not answer, or knows the user not.
+        """
+        try:
+            self._visit_together(spans, visit)
+        except ClientError as error:
+            if error.failure.code in UNREACHABLE | RETRIABLE | SECURITY_CODES | OWN_END:
+                raise self._error(error.failure, spans) from None
+            return error.failure
+        return None
+
+    def _unread(self, unread: Mapping[TopicPartition, ClientFailure]) -> CallError:
+        errors = {tp: self._failed(failure, [tp]) for tp, failure in unread.items()}
+        text = "; ".join(str(error) for error in islice(errors.values(), MOST_NAMED))
+        more = (
+            f"; and {len(errors) - MOST_NAMED} more partitions" if len(errors) > MOST_NAMED else ""
+        )
+        first, rejected = next(iter(errors.values())), dict[str, str]()
+        for tp, error in errors.items():
+            rejected.setdefault(tp.topic, str(error))
+        return CallError(f"{text}{more}", first.code, rejected, first.command)
+
     def _visit_together(self, spans: dict[TopicPartition, tuple[int, int]], visit: Visit) -> None:
+        """Visits *spans*, in which each is what is left of it, and no more once it is done."""
         self._records.assign({tp: start for tp, (start, _) in spans.items()})
         last_at = time.monotonic()
         while spans:
@@ -129,9 +178,13 @@ class Reader(AbstractContextManager["Reader"]):
                 continue
             last_at = time.monotonic()
             tp, record = found
-            if tp in spans and (record is None or _is_last(record, tp, spans[tp], visit)):
+            if tp not in spans:
+                continue
+            if record is None or _is_last(record, tp, spans[tp], visit):
                 del spans[tp]
                 self._records.drop(tp)
+            else:
+                spans[tp] = record.offset + 1, spans[tp][1]
 
     @contextmanager
     def _errors(self, partitions: Collection[TopicPartition]) -> Iterator[None]:

@@ -219,7 +219,22 @@ class TopicChoice:
         plan = self._without_unreported(plan)
         plan = self._without_unsafe_keys(plan)
         refused = plan.without(plan.topics.keys() - topics.errors.keys())
-        problems = self._problems(refused) if refused.topics else {}
+        unread: dict[str, str] = {}
+        try:
+            problems = self._problems(refused) if refused.topics else {}
+        except CallError as error:
+            unread = {
+                name: text
+                for name, copy in refused.topics.items()
+                if (text := error.rejected.get(name) or error.rejected.get(copy))
+            }
+            if not unread:
+                raise
+            problems = {}
+            # of the others it is not known: they wait for their next turn
+            topics.add({name: topics.errors[name] for name in refused.topics.keys() - unread})
+            plan = plan.without(refused.topics)
+        topics.add({topic: ClusterError(text) for topic, text in unread.items()})
         topics.add(refusal_errors(self._flow, problems))
         plan = plan.without(topics_of(problems))
         plan = self._without_refused_schemas(self._without_rejected_records(plan))

@@ -3,6 +3,7 @@ package replication.calls;
 import java.io.ByteArrayOutputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -10,6 +11,7 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
@@ -19,6 +21,9 @@ import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
 /** Java's consumer with one round trip from Python for many records. It is in no group. */
 public final class RecordReader implements AutoCloseable {
+  private static final int MOST_BYTES = 16 << 20;
+  private static final int MOST_RECORDS = 5000;
+
   private final KafkaConsumer<byte[], byte[]> consumer;
   private final List<TopicPartition> partitions = new ArrayList<>();
   private final Map<TopicPartition, Integer> numbers = new HashMap<>();
@@ -84,10 +89,36 @@ public final class RecordReader implements AutoCloseable {
    * -1 for null.
    */
   public byte[] poll(int timeoutMs) throws IOException {
-    var records = consumer.poll(Duration.ofMillis(timeoutMs));
     var bytes = new ByteArrayOutputStream();
     var out = new DataOutputStream(bytes);
-    out.writeInt(records.count());
+    out.writeInt(0); // the count, which is known in the end
+    int count = 0;
+    var records = consumer.poll(Duration.ofMillis(timeoutMs));
+    while (!records.isEmpty()) {
+      count += records.count();
+      write(out, records);
+      // a round trip costs tens of milliseconds; a batch may be thousands of times its size
+      boolean isFull = bytes.size() >= MOST_BYTES || count >= MOST_RECORDS;
+      records = isFull ? ConsumerRecords.empty() : consumer.poll(Duration.ZERO);
+    }
+    List<TopicPartition> ended = new ArrayList<>();
+    for (TopicPartition partition : assigned) {
+      var lag = consumer.currentLag(partition);
+      if (lag.isPresent() && lag.getAsLong() == 0) {
+        ended.add(partition);
+      }
+    }
+    out.writeInt(ended.size());
+    for (TopicPartition partition : ended) {
+      out.writeInt(numbers.get(partition));
+    }
+    byte[] found = bytes.toByteArray();
+    ByteBuffer.wrap(found).putInt(count);
+    return found;
+  }
+
+  private void write(DataOutputStream out, ConsumerRecords<byte[], byte[]> records)
+      throws IOException {
     for (ConsumerRecord<byte[], byte[]> record : records) {
       out.writeInt(numbers.get(new TopicPartition(record.topic(), record.partition())));
       out.writeLong(record.offset());
@@ -102,18 +133,6 @@ public final class RecordReader implements AutoCloseable {
         write(out, header.value());
       }
     }
-    List<TopicPartition> ended = new ArrayList<>();
-    for (TopicPartition partition : assigned) {
-      var lag = consumer.currentLag(partition);
-      if (lag.isPresent() && lag.getAsLong() == 0) {
-        ended.add(partition);
-      }
-    }
-    out.writeInt(ended.size());
-    for (TopicPartition partition : ended) {
-      out.writeInt(numbers.get(partition));
-    }
-    return bytes.toByteArray();
   }
 
   private static void write(DataOutputStream out, byte[] bytes) throws IOException {

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer, Producer
 
 from replication.demo.brokers import Broker, BrokerSettings, running
 from replication.demo.ports import HOST, free_port
+from replication.demo.workload import create_topic
 from replication.kafka.acls import TopicAcls
 from replication.kafka.api import (
     EARLIEST,
@@ -27,8 +28,10 @@ from replication.kafka.clients import open_admin, open_records, open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import UNREACHABLE, CallError
 from replication.kafka.jvm import shared_jvm
+from replication.kafka.reader import Reader
 from replication.model import NewTopic, Topic, TopicAcl, TopicPartition, TopicSetting
 from tests.support.clients import properties
+from tests.support.cut_log import damage_log, log_bytes
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.cluster
@@ -362,3 +365,59 @@ def test_a_cluster_that_cannot_be_reached_has_no_answer(*, prefers_java: bool) -
     assert isinstance(failure, ClientFailure)
     assert failure.code in UNREACHABLE
     admin.close()
+
+
+KINDS = pytest.mark.parametrize(
+    "kind", [{}, {"security.protocol": "PLAINTEXT"}], ids=["confluent", "Java"]
+)
+
+
+@KINDS
+def test_a_batch_that_expands_to_more_than_100_mb_is_read(
+    broker: Broker, kind: Mapping[str, str]
+) -> None:
+    """By default, librdkafka expands no more than it receives: 100 MB."""
+    name, size, count = f"expands-{len(kind)}", 990_000, 110
+    create_topic(broker.bootstrap, name, 1)
+    own = {"compression.type": "zstd", "linger.ms": 60_000, "batch.size": 2_000_000_000}
+    room = {"message.max.bytes": 1_000_000_000, "queue.buffering.max.kbytes": 2_000_000}
+    producer = Producer({**properties(broker), **own, **room})
+    for _ in range(count):
+        producer.produce(name, b"x" * size, partition=0)
+    assert producer.flush(60) == 0
+    found = list[int]()
+    with Reader(
+        {**properties(broker), **kind, "fetch.max.bytes": str(2**31 - 1)}, "read_committed"
+    ) as reader:
+        reader.visit(
+            {TopicPartition(name, 0): (0, count)},
+            lambda _, one: found.append(len(one.value or b"")),
+        )
+
+    assert found == [size] * count
+
+
+@KINDS
+def test_a_partition_that_cannot_be_read_is_named_and_all_others_are_read_once(
+    broker: Broker, kind: Mapping[str, str]
+) -> None:
+    names = [f"{name}-{len(kind)}" for name in ("first", "damaged", "last")]
+    for name in names:
+        create_topic(broker.bootstrap, name, 1)
+        for batch in range(3):
+            producer = Producer(properties(broker))
+            for n in range(500):
+                producer.produce(name, b"%d" % (500 * batch + n), partition=0)
+            assert producer.flush(20) == 0
+    damage_log(broker, names[1], log_bytes(broker, names[1]) // 2)
+    found: dict[str, list[int]] = {name: [] for name in names}
+    spans = {TopicPartition(name, 0): (0, 1500) for name in names}
+    with (
+        Reader({**properties(broker), **kind}, "read_committed") as reader,
+        pytest.raises(CallError, match=f"reading {names[1]}-0") as caught,
+    ):
+        reader.visit(spans, lambda tp, one: found[tp.topic].append(one.offset))
+
+    assert caught.value.rejected.keys() == {names[1]}
+    assert found[names[0]] == found[names[2]] == list(range(1500))
+    assert found[names[1]] in (list(range(500)), [])

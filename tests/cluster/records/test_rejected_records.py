@@ -373,6 +373,29 @@ def test_a_topic_with_a_damaged_batch_is_set_aside_and_the_others_are_copied(
         assert fact in event.text
 
 
+def test_a_remote_topic_that_cannot_be_read_without_an_offset_map_holds_up_no_other(
+    spark: SparkSession, clusters: Clusters, own_process: Broker, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters[0], own_process
+    damaged = f"{topic_name}-damaged"
+    config = flow_config(source, target, f"{topic_name}.*")
+    for name in (topic_name, damaged):
+        fill(source, name, 1, 100)
+    flow = RunningFlow(spark, tmp_path / "before", config, "microbatch")
+    flow.until(lambda: all(copied((source, target), name) >= 100 for name in (topic_name, damaged)))
+    flow.stop()
+    damage_log(target, f"A.{damaged}", log_bytes(target, f"A.{damaged}") - 20)
+    flow = RunningFlow(spark, tmp_path / "lost", config, "microbatch")
+    send(source, topic_name, 1, 100)
+    flow.until(lambda: copied((source, target), topic_name) >= 200)
+    flow.stop()
+
+    assert ("set-aside", damaged) in kinds_of_topics(flow.tables)
+    event = stored(flow.tables, "events", "kind = 'set-aside'")[0]
+    assert f"reading A.{damaged}-0" in event.text
+    assert_equal((source, target), topic_name)
+
+
 def test_a_remote_topic_that_is_deleted_meanwhile_is_left_out(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
