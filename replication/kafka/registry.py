@@ -154,7 +154,7 @@ class Registry:
 
         def read(found: Json) -> list[int]:
             own = [each for each in found if (each["context"] or ".") == self._context]
-            return [int(each["id"]) for each in own]
+            return [_number(each["id"]) for each in own]
 
         return self._ask("GET", path, f"look for the schema {guid}", read, absent=[])
 
