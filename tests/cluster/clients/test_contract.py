@@ -386,9 +386,7 @@ def test_a_batch_that_expands_to_more_than_100_mb_is_read(
         producer.produce(name, b"x" * size, partition=0)
     assert producer.flush(60) == 0
     found = list[int]()
-    with Reader(
-        {**properties(broker), **kind, "fetch.max.bytes": str(2**31 - 1)}, "read_committed"
-    ) as reader:
+    with Reader({**properties(broker), **kind}, "read_committed") as reader:
         reader.visit(
             {TopicPartition(name, 0): (0, count)},
             lambda _, one: found.append(len(one.value or b"")),
