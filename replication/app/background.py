@@ -60,11 +60,13 @@ def checkpoints_once(context: FlowContext, job: Job) -> None:
 
     Raises:
         ClusterError: A cluster does not answer or rejects a request.
+        GuardError: An operation holds the flow.
         StateError: The tables cannot be read or written.
     """
     config = context.config
     if wants_checkpoints(config, job):
         Identity(context).check()
+        context.check_not_held()
         with context.hold("checkpoints"):
             Checkpoints(context).round(at_once=True)
 
@@ -93,6 +95,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
 
     Raises:
         ClusterError: In a drain: a cluster does not answer or rejects a request.
+        GuardError: In a drain: an operation holds the flow.
         StateError: In a drain: the tables cannot be read or written; behind the block, unless they
             are those of the settings.
     """
@@ -101,6 +104,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
         yield
     elif config.mode == "drain":
         Identity(context).check()
+        context.check_not_held()
         with context.hold("metadata"):
             error = MetadataSync(context).round()
         yield

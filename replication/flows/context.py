@@ -3,14 +3,15 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from threading import Event
+from threading import Event, Lock
+from typing import Literal
 
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
 from replication.config.steering import Steering
 from replication.config.tree import FlowConfig
-from replication.errors import StateError
+from replication.errors import GuardError, StateError
 from replication.figures.words import Holder
 from replication.flows.board import FlowBoard
 from replication.flows.head_start import HeadStart
@@ -39,6 +40,14 @@ from replication.state.write_requests import WriteRequests
 log = Log(__name__)
 
 
+ActingPart = Literal["checkpoints", "metadata", "schemas"]
+"""What changes the target in threads of its own, beside the records."""
+
+
+def _idle_parts() -> dict[ActingPart, Lock]:
+    return {"checkpoints": Lock(), "metadata": Lock(), "schemas": Lock()}
+
+
 @dataclass(frozen=True, slots=True)
 class FlowContext:
     """The configuration, the sessions, the tables and the two clusters of one flow.
@@ -61,6 +70,7 @@ class FlowContext:
         owns: Set while the one of the records is among them.
         spoke_as: By what this process holds, or held, the parts of the flow.
         refused_schemas: Topics whose records wait for an id of a schema in vain.
+        acting: Locked while a part changes the target: see `act`.
     """
 
     configured: FlowConfig
@@ -80,6 +90,7 @@ class FlowContext:
     owns: Event = field(default_factory=Event)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
     refused_schemas: RefusedSchemas = field(default_factory=RefusedSchemas)
+    acting: dict[ActingPart, Lock] = field(default_factory=_idle_parts)
 
     @property
     def config(self) -> FlowConfig:
@@ -93,6 +104,30 @@ class FlowContext:
     def steering(self) -> Steering:
         """What operators have changed, as far as this process has read it."""
         return self.changes.steering
+
+    @contextmanager
+    def act(self, part: ActingPart) -> Iterator[bool]:
+        """Yields whether *part* may change the target in the block: not while the flow is held.
+
+        The answer holds for the block: a hold counts as in force only when no part `is_acting`.
+        """
+        with self.acting[part]:
+            yield not self.steering.held
+
+    @property
+    def is_acting(self) -> bool:
+        """Whether a part changes the target now, which may have begun before a hold."""
+        return any(lock.locked() for lock in self.acting.values())
+
+    def check_not_held(self) -> None:
+        """Makes sure that a drain may go on.
+
+        Raises:
+            GuardError: An operation holds the flow.
+        """
+        if self.steering.held:
+            why, flow = "to go on may mix records of two clusters", self.configured.flow
+            raise GuardError(f"{why}: flow {flow} {self.steering.hold_text(flow)}")
 
     @property
     def changes(self) -> ChangeFiles:

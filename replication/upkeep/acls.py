@@ -8,6 +8,7 @@ from replication.config.tree import FlowConfig
 from replication.kafka.acls import TopicAcls
 from replication.model import TopicAcl
 from replication.topics.acl_sync import AclPlan, plan_acls
+from replication.upkeep.settings import Act, always
 
 Action = Literal["create", "remove", "forget"]
 
@@ -39,15 +40,21 @@ def plan_acl_sync(
     return plan_acls(config, source.read(), target.read(), created)
 
 
-def apply_acls(target: TopicAcls, plan: AclPlan) -> Iterator[AclOutcome]:
-    """Carries *plan* out and yields what became of each ACL.
+def apply_acls(target: TopicAcls, plan: AclPlan, act: Act = always) -> Iterator[AclOutcome]:
+    """Carries *plan* out, as far as *act* allows it, and yields what became of each ACL.
 
     Raises:
         NoAclsError: The user may not change ACLs; nothing was changed.
         ClusterError: The cluster does not answer.
     """
-    rejections = target.create(plan.create)
+    with act() as may:
+        if not may:
+            return
+        rejections = target.create(plan.create)
     yield from (AclOutcome("create", acl, rejections.get(acl)) for acl in plan.create)
-    rejections = target.remove(plan.remove)
+    with act() as may:
+        if not may:
+            return
+        rejections = target.remove(plan.remove)
     yield from (AclOutcome("remove", acl, rejections.get(acl)) for acl in plan.remove)
     yield from (AclOutcome("forget", acl) for acl in plan.forget)

@@ -1,6 +1,7 @@
 """Plans and applies the settings of remote topics between two clusters. Needs no Spark."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
@@ -19,6 +20,14 @@ from replication.topics.selection import impossible_copies, remote_topics
 from replication.topics.setting_trials import SettingTrials
 
 log = Log(__name__)
+
+Act = Callable[[], AbstractContextManager[bool]]
+"""The block of one change of the target; yields whether it may be made."""
+
+
+def always() -> AbstractContextManager[bool]:
+    """Allows every change."""
+    return nullcontext(enter_result=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +99,12 @@ def plan_config_sync(
     return tuple(topic for topic in planned if topic.changes)
 
 
-def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[SettingOutcome]:
+def apply_changes(
+    target: Cluster, planned: Iterable[TopicChanges], act: Act = always
+) -> Iterator[SettingOutcome]:
     """Sends the changes and yields what became of each; a rejected one holds up no other.
+
+    Of one that *act* does not allow, nothing is said.
 
     Raises:
         ClusterError: The cluster does not answer.
@@ -103,9 +116,12 @@ def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[
         yield from (SettingOutcome(topic, change) for change in topic.changes if not change.is_due)
     trials = {name: SettingTrials.of(by_weight(changes)) for name, changes in due.items()}
     while sent := {name: tried.waiting[0] for name, tried in trials.items() if tried.waiting}:
-        rejections = target.alter_topic_config(
-            {name: {key: due[name][key].value for key in keys} for name, keys in sent.items()}
-        )
+        with act() as may:
+            if not may:
+                break
+            rejections = target.alter_topic_config(
+                {name: {key: due[name][key].value for key in keys} for name, keys in sent.items()}
+            )
         for name in sent:
             rejection = rejections.get(name)
             if rejection is not None and not rejection.is_for_a_setting:
@@ -113,5 +129,5 @@ def apply_changes(target: Cluster, planned: Iterable[TopicChanges]) -> Iterator[
             else:
                 trials[name].settle(rejection.text if rejection else None)
     for name, tried in trials.items():
-        for key, change in due[name].items():
+        for key, change in due[name].items() if not tried.waiting else ():
             yield SettingOutcome(topics[name], change, tried.rejected.get(key))

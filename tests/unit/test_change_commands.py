@@ -148,6 +148,7 @@ def test_what_is_held_goes_on_once_all_who_hold_it_have_released_it(file: Path) 
     ok(run("pause", file, "--wait", 0))
     still = ok(run("resume", file, "--wait", 0)).output
     ok(run("pause", file, "--wait", 0))
+    undone = ok(run("undo", file, 1, "--dry-run")).output
     first = ok(run("release", file, "dr-1", "--wait", 0)).output
     second = ok(run("release", file, "dr-2", "--wait", 0)).output
     paused = changes(file).read().paused.flow
@@ -159,6 +160,7 @@ def test_what_is_held_goes_on_once_all_who_hold_it_have_released_it(file: Path) 
     release = "python -m replication release FILE --flow 'A->B' dr-"
     assert f"is held by dr-1, dr-2: once that has ended, {release}1" in resumed.output
     assert f"warning: flow A->B is held by dr-1, dr-2: once that has ended, {release}1" in still
+    assert f"is held by dr-2: once that has ended, {release}2" in undone
     assert f"is held by dr-2: once that has ended, {release}2" in first
     assert "warning: the flow stays paused as a whole: resume it as well" in second
     assert paused

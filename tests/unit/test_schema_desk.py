@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.config.changes import Change
 from replication.flows.context import FlowContext
 from replication.flows.replicate.schema_desk import WAIT_SECONDS, SchemaDesk
 from replication.kafka.registry import RegistryError
@@ -124,6 +125,20 @@ def test_an_id_is_not_told_where_the_table_cannot_be_written(tmp_path: Path) -> 
     (tmp_path / "schema_ids").unlink()
     one.desk.look()
     assert one.executors.told == [(("A.orders", "value"), {7: 51})]
+
+
+def test_nothing_is_registered_while_an_operation_holds_the_flow(tmp_path: Path) -> None:
+    one = desk(tmp_path)
+    flow, changes = one.context.config.flow, one.context.changes
+    changes.write(Change(flow, "hold", ("dr-1",), by="me@here", at="x"))
+    changes.read()
+    one.desk.look()
+    assert one.registry.asked == 0
+
+    changes.write(Change(flow, "release", ("dr-1",), by="me@here", at="x"))
+    changes.read()
+    one.desk.look()
+    assert one.registry.asked == 1
 
 
 def test_what_is_known_is_told_without_a_question(tmp_path: Path) -> None:

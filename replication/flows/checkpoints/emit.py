@@ -48,10 +48,14 @@ class Emission:
             ClusterError: The target does not answer.
         """
         if self._newest is None:
-            if self._context.config.groups.checkpoints_enabled:
-                self._topic.create()
+            self._create()
             self._newest = read_checkpoints(self._topic)
         return self._newest
+
+    def _create(self) -> None:
+        with self._context.act("checkpoints") as may:
+            if may and self._context.config.groups.checkpoints_enabled:
+                self._topic.create()
 
     def forget(self) -> None:
         """Makes `newest` read the topic again: another process may have emitted meanwhile."""
@@ -81,7 +85,11 @@ class Emission:
             except WireError as error:
                 unfit[position.group] = str(error)
         changed = [position for position, _ in encoded]
-        rejected = self._topic.write_each([record for _, record in encoded])
+        with self._context.act("checkpoints") as may:
+            if not may:
+                return
+            self._topic.create()  # while the flow was held, nobody did
+            rejected = self._topic.write_each([record for _, record in encoded])
         written = [each for number, each in enumerate(changed) if number not in rejected]
         for position in written:
             newest[position.key] = position.checkpoint()

@@ -88,7 +88,10 @@ class GroupSync:
         group, on_rewind = positions[0].group, self._context.config.groups.sync_on_rewind
         wanted = plan_commits(positions, current, self.rewound, on_rewind)
         try:
-            self._target.commit(group, wanted)
+            with self._context.act("checkpoints") as may:
+                if not may:
+                    return None
+                self._target.commit(group, wanted)
         except GroupActiveError as error:  # it became active after its state was read
             self._context.log.warning("group_became_active", group=group, text=error)
             return None

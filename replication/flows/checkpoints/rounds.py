@@ -75,7 +75,8 @@ class Checkpoints:
     def round(self, *, at_once: bool = False) -> None:
         """Runs the due steps; all of them if *at_once*, also for groups that wait for the copy.
 
-        A group that a cluster rejects is reported once, and never ends what follows.
+        A group that a cluster rejects is reported once, and never ends what follows. Of a flow that
+        is held the groups are only looked at: nothing is written to the target.
 
         Raises:
             ClusterError: A cluster does not answer. Nothing is lost, the next round catches up.
@@ -92,17 +93,18 @@ class Checkpoints:
         positions = translated.positions
         self._emission.saw(positions)
         self._context.board.end_round([*positions, *translated.untranslated])
-        if self._sync is not None:
+        is_held = bool(self._context.steering.held)
+        if self._sync is not None and not is_held:
             self._sync.rewound |= {p.key for p in positions if is_rewound(p, newest.get(p.key))}
         if not at_once:
             positions = self._first_sight.ready(positions, translated.replicated_until, clock)
         errors: list[ClusterError] = []
         try:
             if emit:
-                errors += self._emit(positions)
+                errors += [] if is_held else self._emit(positions)
                 self._emit_at = clock + groups.checkpoints_interval_seconds
             if self._sync is not None and sync:
-                errors += self._move(self._sync, positions)
+                errors += [] if is_held else self._move(self._sync, positions)
                 self._sync_at = clock + groups.sync_interval_seconds
         finally:
             self._emission.write_history(at_once=at_once)

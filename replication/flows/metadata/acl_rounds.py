@@ -6,6 +6,7 @@ the table ``topic_acls``. A cluster without an authorizer, or a missing permissi
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from replication.flows.context import FlowContext
@@ -66,7 +67,7 @@ class AclSync:
         ):
             plan = plan_acl_sync(config, source, target, history.created)
             try:
-                for outcome in apply_acls(target, plan):
+                for outcome in apply_acls(target, plan, partial(self._context.act, "metadata")):
                     outcomes.append(outcome)  # noqa: PERF402 - what is done counts if the rest fails
             finally:
                 self._settle(outcomes, history)

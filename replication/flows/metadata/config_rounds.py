@@ -6,6 +6,7 @@ records it in the table ``topic_configs``. One rejected setting does not hold up
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Final
 
 from replication.flows.context import FlowContext
@@ -52,7 +53,7 @@ class ConfigSync:
         context.tables.record_events(self._flow, conflicts)
         news = [
             outcome
-            for outcome in apply_changes(context.target, planned)
+            for outcome in apply_changes(context.target, planned, partial(context.act, "metadata"))
             if not history.was_rejected(outcome.topic.key, outcome.change)
             or outcome.rejection is None
         ]

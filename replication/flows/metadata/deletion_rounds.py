@@ -126,7 +126,10 @@ class Deletions:
         flow, grace_seconds = self._flow, self._context.config.deletions.grace_seconds
         for replicated in topics:
             try:
-                self._context.target.delete_topic(replicated.remote)
+                with self._context.act("metadata") as may:
+                    if not may:
+                        return
+                    self._context.target.delete_topic(replicated.remote)
             except CallError as error:
                 if error.is_temporary:
                     raise

@@ -68,6 +68,8 @@ class MetadataSync:
         due_at = dict.fromkeys(parts, 0.0)
 
         def tick(_rows: DataFrame, _batch: int) -> None:
+            if self._context.steering.held:
+                return  # all of it is due as soon as the flow is released
             now = time.monotonic()
             for part in [part for part, due in due_at.items() if due <= now]:
                 # earlier by at most one trigger, so that none is left out for a moment too soon
@@ -97,7 +99,10 @@ class MetadataSync:
         return next((error for error in errors if isinstance(error, StateError)), None)
 
     def _try(self, part: Sync) -> ReplicationError | None:
-        """Does one round of *part*; logs and returns the error that ends it."""
+        """Does one round of *part*; logs and returns the error that ends it.
+
+        A round that meets a hold does no more: each act on the target asks for it.
+        """
         try:
             part.round()
         except (ClusterError, StateError) as error:

@@ -77,6 +77,9 @@ class SchemaRounds:
         return self._schemas.compare(config.with_schema_ids(topics))
 
     def _register(self, found: RegistryDifference) -> None:
-        self._schemas.register(found)
+        with self._context.act("schemas") as may:
+            if not may:
+                return
+            self._schemas.register(found)
         for version in found.missing:
             self._context.log.info("schema_registered", text=str(version))

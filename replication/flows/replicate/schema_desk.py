@@ -111,7 +111,9 @@ class SchemaDesk:
     def look(self) -> None:
         """Answers what waits now, as far as there is an answer."""
         wants = self._executors.wanted()
-        with self._lock:
+        with self._lock, self._context.act("schemas") as may:
+            if not may:
+                return
             found = self._grouped(wants)
             self._state.waiting = frozenset(topic for topic, _, _ in found)
             for gone in self._since.keys() - found.keys():

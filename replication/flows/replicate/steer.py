@@ -14,7 +14,7 @@ from py4j.protocol import Py4JError
 
 from replication.config.changes import Change
 from replication.config.steering import NO_CHANGES, Steering
-from replication.errors import ClusterError, GuardError, StateError, first_line
+from replication.errors import ClusterError, StateError, first_line
 from replication.figures.clocks import utc
 from replication.figures.document import seconds_of
 from replication.flows.context import FlowContext
@@ -100,9 +100,8 @@ class Steer:
         if is_running:
             apply_limits(self._context)
         self._retry_at = time.monotonic() + RETRY_SECONDS
-        if self._looked.held and self._context.config.mode == "drain":
-            why = "to go on may mix records of two clusters"
-            raise GuardError(f"{why}: flow {self._flow} {self._looked.hold_text(self._flow)}")
+        if self._context.config.mode == "drain":
+            self._context.check_not_held()
 
     def follow(self, plan: TopicPlan, generation: int) -> None:
         """Says that what the last look has found is in force, with *plan*."""
@@ -145,6 +144,8 @@ class Steer:
             StateError, OSError, Py4JError: The state directory cannot be read or written.
         """
         tables, steering, changes = self._context.tables, self._in_force, self._context.changes
+        if steering.held and self._context.is_acting:
+            return  # what groups or settings get now may be by what was before the hold
         names = frozenset(change.name for change in steering.changes)
         if not self._is_published and names:
             at = now().isoformat(timespec="milliseconds")

@@ -11,13 +11,18 @@ from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic, plain_records
 from replication.errors import GuardError
-from replication.model import Source, TopicPartition
+from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.metadata.query import MetadataSync
+from replication.model import Committed, Source, TopicPartition
 from replication.state.spark_reader import reader_of
+from tests.support.checkpoints import config_of, emitted
 from tests.support.cli import ok, run
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config
+from tests.support.groups import commit, committed
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
+from tests.support.topic_settings import change_topic, overrides
 from tests.support.topics import (
     assert_equal,
     copied,
@@ -110,6 +115,76 @@ def test_a_running_flow_follows_its_operators(
     assert sorted(row["number"] for row in rows) == [*range(1, 7 + 1)]
     assert kinds(flow.tables).count("changed") == 7
     assert "realigned" not in kinds(flow.tables)
+
+
+def test_a_held_flow_writes_nothing_on_its_target_until_it_is_released(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """Neither where the hold comes while a round is under way, which it waits for."""
+    gone, later, group = f"{topic_name}-gone", f"{topic_name}-later", f"g-{topic_name}"
+    for topic in (topic_name, gone):
+        fill(clusters[0], topic, 1, 100)
+    file = write_config(tmp_path, clusters, f"{topic_name}.*")
+    operator, tp = Operator(file), TopicPartition(topic_name, 0)
+    remote = TopicPartition(f"A.{topic_name}", 0)
+    settings = {
+        "topics": f"{topic_name}.*",
+        "sync.group.offsets.enabled": "true",
+        "replication.deletions.enabled": "true",
+        "replication.deletions.grace.seconds": "0",
+    }
+    config = config_of(clusters, topic_name, settings)
+    flow = RunningFlow(spark, tmp_path / "state", config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) == copied(clusters, gone) == 100)
+    source, target = flow.context.source, flow.context.target
+    checkpoints, metadata = Checkpoints(flow.context), MetadataSync(flow.context)
+
+    def rounds() -> None:
+        checkpoints.round(at_once=True)
+        metadata.round()
+        metadata.round()  # a topic is missing at first, then deleted
+
+    def on_target() -> tuple[object, ...]:
+        found = target.describe([f"A.{name}" for name in (topic_name, gone, later)])
+        partitions = {name: topic.partitions for name, topic in found.items()}
+        kept = overrides(target, f"A.{topic_name}").get("retention.ms")
+        return partitions, kept, committed(clusters[1], group), emitted(flow.context)
+
+    def is_moved_to(offset: int) -> bool:
+        rounds()
+        return committed(clusters[1], group) == {remote: Committed(offset)}
+
+    commit(clusters[0], group, {tp: Committed(40)})
+    flow.until(lambda: is_moved_to(40))
+    before = on_target()
+    with flow.context.acting["metadata"]:  # as a round whose target is slow
+        early = run("hold", file, "dr-1", "--wait", 4)
+    operator("hold", "dr-2")
+    commit(clusters[0], group, {tp: Committed(60)})
+    change_topic(source, topic_name, {"retention.ms": "86400001"})
+    delete_topic(clusters[0], gone)
+    create_topic(clusters[0].bootstrap, later, 1)
+    source.create_partitions({topic_name: 2})
+    new = {TopicPartition(topic_name, 1), TopicPartition(later, 0)}
+    flow.until(lambda: new <= flow.context.board.look().copying.paused.keys())
+    rounds()
+    while_held = on_target()
+    undone = operator("undo", 1)
+    operator("release", "dr-2")
+    flow.until(lambda: f"A.{later}" in target.topic_names())
+    flow.until(lambda: is_moved_to(60))
+    flow.until(lambda: f"A.{gone}" not in target.topic_names())
+    flow.stop()
+
+    assert early.exit_code != 0
+    assert "not in force yet after 4 s: the process has not said so" in early.output
+    assert before[0] == {f"A.{topic_name}": 1, f"A.{gone}": 1}
+    assert while_held == before
+    assert "is held by dr-2: once that has ended" in undone.output
+    partitions, kept, moved, told = on_target()
+    assert partitions == {f"A.{topic_name}": 2, f"A.{later}": 1}
+    assert (kept, moved) == ("86400001", {remote: Committed(60)})
+    assert told == {(group, 0): (60, 60, "")}
 
 
 def test_what_was_changed_holds_from_the_next_start_on(

@@ -4,6 +4,7 @@ import json
 import logging
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_metadata
 from replication.config.parse import parse
+from replication.control.steer import new_change
 from replication.demo.brokers import Broker, BrokerSettings, two_clusters
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
@@ -53,6 +55,17 @@ def guarded(
     settings = replace(broker_settings, properties={**broker_settings.properties, **AUTHORIZER})
     with two_clusters(tmp_path_factory.mktemp("guarded"), settings) as both:
         yield both
+
+
+@contextmanager
+def held(context: FlowContext) -> Iterator[None]:
+    """An operation holds the flow during the block."""
+    changes, flow = context.changes, context.config.flow
+    changes.write(new_change(flow, "hold", ["dr-1"]))
+    changes.read()
+    yield
+    changes.write(new_change(flow, "release", ["dr-1"]))
+    changes.read()
 
 
 @pytest.fixture
@@ -281,12 +294,17 @@ def test_the_query_copies_an_acl_within_its_interval_and_plan_shows_it_before(
     create_topic(source.bootstrap, topic_name, 1)
     config = write_config(tmp_path, guarded, topic_name)
     settings = {"sync_topic_acls_interval_seconds": "1", "sync_topic_configs_enabled": "false"}
-    with background_metadata(
-        opened(spark, tables, guarded, topic_name, **settings), "mirror", threading.Event()
-    ):
+    context = opened(spark, tables, guarded, topic_name, **settings)
+    with background_metadata(context, "mirror", threading.Event()):
         create(source, acl("ALLOW", "ALL", topic_name, MYSELF))
         copies = {acl("ALLOW", "READ", f"A.{topic_name}", MYSELF)}
         until(lambda: acls_of(target, topic_name) == copies, 60)
+        with held(context):
+            create(source, acl("ALLOW", "DESCRIBE", topic_name, "User:eve"))
+            AclSync(context).round()
+            assert acls_of(target, topic_name) == copies
+        copies.add(acl("ALLOW", "DESCRIBE", f"A.{topic_name}", "User:eve"))
+        until(lambda: acls_of(target, topic_name) == copies, 30)
         create(source, acl("DENY", "WRITE", topic_name, "User:bob"))
         copies.add(acl("DENY", "WRITE", f"A.{topic_name}", "User:bob"))
         until(lambda: acls_of(target, topic_name) == copies, 30)
