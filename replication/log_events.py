@@ -56,6 +56,7 @@ Event = Literal[
     "flow_stopping",
     "flow_summary",
     "generation_started",
+    "group_accepted",
     "group_active",
     "group_became_active",
     "group_gone",

@@ -64,6 +64,7 @@ EventKind = Literal[
     "group-active",
     "group-gone",
     "group-rejected",
+    "group-accepted",
     "config-overwritten",
     "config-rejected",
     "acl-restored",

@@ -52,6 +52,9 @@ def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool)
         print_json({"flow": str(flow.flow), **table.document()})
     else:
         print_table(f"groups of {flow.flow}", HEADINGS, map(_cells, table.statuses))
+        refused = (status.sync for status in table.statuses if status.sync.code == "refused")
+        for text in dict.fromkeys(sync.text for sync in refused):
+            say(f"refused: {text}")
 
 
 def state_text(state: str) -> str:
@@ -73,6 +76,9 @@ def _cells(status: GroupStatus) -> tuple[str, ...]:
         str(status.lag),
         offset_text(position.downstream),
         quality(position.answer),
-        f"{offset_text(status.on_target)} {state_text(status.state)}",
+        # Kafka lists no group that is none of consumers, which a refused one may be
+        offset_text(status.on_target)
+        if status.sync.code == "refused" and not status.state
+        else f"{offset_text(status.on_target)} {state_text(status.state)}",
         status.sync.code,
     )

@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from replication.config.tree import FlowConfig
 from replication.control.view import FlowView
-from replication.errors import ClusterError
+from replication.errors import ClusterError, StateError
 from replication.groups.positions import GroupPosition
+from replication.groups.rejected import KEYS, Rejected
 from replication.groups.sync_answer import SyncAnswer, SyncRules, sync_answer
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
@@ -84,10 +85,17 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
         ClusterError: A cluster does not answer.
         StateError: The offset map cannot be read.
     """
+    rejected, unread = Rejected(), list[str]()
+    try:
+        rejected = Rejected.of(view.events(KEYS))
+    except StateError as error:  # positions are known without it
+        unread = [f"whether the target rejects a group is not known: {error}"]
     with view.open_groups(view.config.target) as target:
         states = target.states()
         positions, problems = source_positions(view, is_wanted, states)
-        committed = target.committed({position.group for position in positions})
+        committed, failures = target.readable({position.group for position in positions})
+    unread += [f"group {name}: {error}" for name, error in failures.items()]
+    target_alias = view.config.flow.target
     partitions = {position.upstream for position in positions}
     ends = view.source.log_ends(partitions, view.config.isolation)
     starts = view.source.earliest(partitions)
@@ -97,7 +105,10 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
         on_target = committed.get(position.group, {}).get(position.remote)
         there = on_target.offset if on_target else None
         state = states.get(position.group, "")
-        rules = sync_rules(view.config, position)
+        denied = failures.get(position.group)
+        is_denied = denied is not None and not denied.is_temporary
+        refusal = str(denied) if is_denied else rejected.get(position.group, target_alias)
+        rules = replace(sync_rules(view.config, position), refusal=refusal)
         statuses.append(
             GroupStatus(
                 position,
@@ -107,7 +118,7 @@ def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
                 sync=sync_answer(position, there, state, rules),
             )
         )
-    return GroupTable(tuple(statuses), problems)
+    return GroupTable(tuple(statuses), (*problems, *unread))
 
 
 def sync_rules(config: FlowConfig, position: GroupPosition) -> SyncRules:

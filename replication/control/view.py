@@ -1,8 +1,9 @@
 """What a command reads of one flow: its clusters, their groups, and its offset map."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.control.written import open_written
@@ -24,6 +25,7 @@ class FlowView:
         target: The target cluster.
         offsets: The flow's offset maps.
         open_groups: Connects to the consumer groups of one of the two clusters.
+        events: Returns the newest event for each value of some columns.
         doubts: Why the offset maps may be older than those of a running job; empty if they are not.
     """
 
@@ -32,6 +34,7 @@ class FlowView:
     target: Cluster
     offsets: OffsetReader
     open_groups: Callable[[ClusterConfig], Groups]
+    events: Callable[[Sequence[str]], list[dict[str, Any]]]
     doubts: tuple[str, ...] = ()
 
 
@@ -61,5 +64,6 @@ def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
             target,
             state.offsets(config.flow),
             lambda cluster: Groups(shared_jvm(), cluster.alias, cluster.admin),
+            lambda keys: state.newest("events", config.flow, keys, ["at"]),
             doubts,
         )

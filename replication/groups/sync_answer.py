@@ -8,7 +8,15 @@ from replication.groups.positions import GroupPosition
 from replication.offsets.wording import quality
 
 SyncCode = Literal[
-    "in-step", "due", "off", "not-selected", "shared-topic", "no-offset", "ahead", "active"
+    "in-step",
+    "due",
+    "off",
+    "not-selected",
+    "shared-topic",
+    "no-offset",
+    "ahead",
+    "active",
+    "refused",
 ]
 
 
@@ -32,11 +40,13 @@ class SyncRules:
         is_enabled: ``sync.group.offsets.enabled``.
         is_selected: Whether ``groups`` selects the group.
         is_shared: Whether other sources write the remote topic as well.
+        refusal: Why the target has rejected the group; "" if it has not.
     """
 
     is_enabled: bool
     is_selected: bool
     is_shared: bool
+    refusal: str = ""
 
 
 def sync_answer(
@@ -59,7 +69,8 @@ def sync_answer(
         (not rules.is_selected, "not-selected", "groups or groups.exclude leaves it out"),
         (rules.is_shared, "shared-topic", "several sources write the topic: no group is moved"),
         (state not in IDLE_STATES, "active", "the group has members on the target"),
+        (bool(rules.refusal), "refused", rules.refusal),
         (is_ahead, "ahead", "the target's offset is higher, and offsets only move forward"),
-        (True, "due", "the next round of group sync commits it, if a job runs"),
+        (True, "due", "the next round commits it, if a job runs and nothing holds the flow"),
     ]
     return next(SyncAnswer(code, text) for holds, code, text in answers if holds)

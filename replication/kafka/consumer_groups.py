@@ -164,6 +164,13 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         if not rejected:
             return None
         first = next(iter(rejected.values()))
+        if first.code == "GROUP_ID_NOT_FOUND":  # Kafka would make one that does not exist
+            return CallError(
+                f"cluster {self.alias} (bootstrap.servers={self.servers}): {call} failed: a group "
+                f"of this name is there that has no offsets of a consumer group, such as a share "
+                f"group; give one of both another name",
+                first.code,
+            )
         names = join_names([str(tp) for tp in rejected])
         return CallError(f"{first} (rejected: {names})", first.code)
 

@@ -112,6 +112,15 @@ def reset_offsets(bootstrap: str, csv: Path, group: str, *, execute: bool = True
     return output
 
 
+def share_group(bootstrap: str, topic: str, group: str) -> None:
+    """Makes a share group: a consumer of it joins, finds nothing, and leaves."""
+    _run(
+        "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+        *("--bootstrap-server", bootstrap, "--topic", topic, "--group", group),
+        *("--timeout-ms", "3000"),
+    )
+
+
 def _mm2_jars() -> Path:
     return jars("mm2", override="MM2_JARS")
 

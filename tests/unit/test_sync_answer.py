@@ -10,6 +10,8 @@ from replication.offsets.map import Exact, NoAnswer, Translation
 SOURCE, REMOTE = TopicPartition("t", 0), TopicPartition("A.t", 0)
 SYNCED = SyncRules(is_enabled=True, is_selected=True, is_shared=False)
 
+REFUSED = SyncRules(True, True, False, "its metadata is too long")
+
 
 def position(answer: Translation) -> GroupPosition:
     return GroupPosition("g", SOURCE, REMOTE, Committed(40), answer)
@@ -24,6 +26,9 @@ def position(answer: Translation) -> GroupPosition:
         (Exact(40), 7, "EMPTY", SyncRules(True, False, False), "not-selected"),
         (Exact(40), 7, "EMPTY", SyncRules(True, True, True), "shared-topic"),
         (Exact(40), 7, "STABLE", SYNCED, "active"),
+        (Exact(40), 7, "STABLE", REFUSED, "active"),
+        (Exact(40), 7, "EMPTY", REFUSED, "refused"),
+        (Exact(40), 40, "EMPTY", REFUSED, "in-step"),
         (Exact(40), 41, "EMPTY", SYNCED, "ahead"),
         (Exact(40), 7, "EMPTY", SYNCED, "due"),
         (Exact(40), None, "", SYNCED, "due"),

@@ -97,7 +97,12 @@ class Emission:
         now = time.monotonic()
         seen = (self._seen.get(position.key, (0, now))[1] for position in written)
         self._context.board.count_checkpoints([now - since for since in seen])
-        self._rejected.report(unfit | {changed[at].group: str(why) for at, why in rejected.items()})
+        self._rejected.report(
+            unfit | {changed[at].group: str(why) for at, why in rejected.items()},
+            self._flow.target,
+            self._topic.name,
+            accepted={position.group for position in written},
+        )
         self._context.log.debug("checkpoints_emitted", checkpoints=len(written))
 
     def write_history(self, *, at_once: bool = False) -> None:

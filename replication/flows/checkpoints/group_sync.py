@@ -70,38 +70,48 @@ class GroupSync:
             self._report_blocked(group, states[group])
         # all of them: one that is not listed may have a coordinator that is down or still loads it
         current, failures = self._target.readable(idle)
+        rejections = {g: str(error) for g, error in failures.items() if not error.is_temporary}
+        temporary = [error for error in failures.values() if error.is_temporary]
+        moved = set[str]()
         for group in idle:
             if group not in current:
                 continue
-            error = self._move(by_group[group], current[group])
-            if error is not None:
-                failures[group] = error
-        self._rejected.report(
-            {group: str(error) for group, error in failures.items() if not error.is_temporary}
-        )
-        return next((error for error in failures.values() if error.is_temporary), None)
+            try:
+                if self._move(by_group[group], current[group]):
+                    moved.add(group)
+            except GroupActiveError as error:
+                if group in states:  # it became active after its state was read
+                    self._context.log.warning("group_became_active", group=group, text=error)
+                else:  # it was not listed: its members are no consumers of Kafka's
+                    rejections[group] = str(error)
+            except CallError as error:
+                if error.is_temporary:
+                    temporary.append(error)
+                else:
+                    rejections[group] = str(error)
+        self._rejected.report(rejections, self._flow.target, accepted=moved)
+        return temporary[0] if temporary else None
 
     def _move(
         self, positions: Sequence[GroupPosition], current: Mapping[TopicPartition, Committed]
-    ) -> CallError | None:
-        """Moves one group; returns the error if the target rejects that."""
+    ) -> bool:
+        """Moves one group; returns whether there was anything to commit.
+
+        Raises:
+            GroupActiveError: The group has members.
+            CallError: The target rejects it, or does not answer.
+        """
         group, on_rewind = positions[0].group, self._context.config.groups.sync_on_rewind
         wanted = plan_commits(positions, current, self.rewound, on_rewind)
-        try:
-            with self._context.act("checkpoints") as may:
-                if not may:
-                    return None
-                self._target.commit(group, wanted)
-        except GroupActiveError as error:  # it became active after its state was read
-            self._context.log.warning("group_became_active", group=group, text=error)
-            return None
-        except CallError as error:
-            return error
+        with self._context.act("checkpoints") as may:
+            if not may:
+                return False
+            self._target.commit(group, wanted)
         self.rewound -= {position.key for position in positions}
         self._blocked.pop(group, None)
         if wanted:
             self._context.log.debug("group_moved", group=group, partitions=len(wanted))
-        return None
+        return bool(wanted)
 
     def _report_blocked(self, group: str, state: str) -> None:
         """Records which members keep *group* active; again only when they change."""

@@ -118,7 +118,9 @@ class Checkpoints:
             if error.is_temporary:
                 self._context.log.warning("group_skipped", text=error)
         self._rejected.report(
-            {group: str(error) for group, error in failures.items() if not error.is_temporary}
+            {group: str(error) for group, error in failures.items() if not error.is_temporary},
+            self._flow.source,
+            accepted=found,
         )
         return found
 

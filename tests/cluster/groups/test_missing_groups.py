@@ -93,6 +93,7 @@ def test_commands_name_the_groups_that_they_cannot_know(half: Half) -> None:
         context.target,
         offsets,
         lambda cluster: Groups(context.jvm, cluster.alias, cluster.admin),
+        lambda _keys: [],
     )
 
     found = failover_offsets(view, lambda _: True)

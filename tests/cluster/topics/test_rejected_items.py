@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_metadata, checkpoints_once
 from replication.control.failover import commit_moves
+from replication.control.groups import group_status
+from replication.control.view import FlowView
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, StateError
@@ -17,14 +19,17 @@ from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.metadata.query import MetadataSync
 from replication.groups.csv_file import GroupOffset
 from replication.groups.moves import Move
+from replication.groups.sync_answer import SyncAnswer
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from replication.spark.session import jvm_of
+from replication.state.spark_reader import reader_of
 from replication.state.tables import Tables
 from tests.support.checkpoints import config_of, emitted, replicated
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.groups import commit, committed
+from tests.support.java_tools import share_group
 from tests.support.local import Clusters, Until
 from tests.support.stored import stored
 from tests.support.topics import delete_topic, fill
@@ -62,11 +67,26 @@ def test_groups_that_the_target_rejects_hold_up_no_other(
         TopicPartition(topic_name, 0),
         TopicPartition(f"{config.flow.source}.{topic_name}", 0),
     )
-    groups = {name: f"g-{topic_name}-{name}" for name in ("a-good", "large", "long", "z-good")}
-    sizes = {"a-good": 1, "large": MOST_METADATA, "long": 6000, "z-good": 1}
+    sizes = {"a-good": 1, "large": MOST_METADATA, "long": 6000, "shared": 1, "z-good": 1}
+    groups = {name: f"g-{topic_name}-{name}" for name in sizes}
     for name, group in groups.items():
         commit(odd, group, {tp: Committed(60, "x" * sizes[name])})
     context = replicated(spark, tmp_path, replace(config, mode="drain"))
+    share_group(clusters[1].bootstrap, remote.topic, groups["shared"])
+    state = reader_of(context.tables)
+    view = FlowView(
+        config,
+        context.source,
+        context.target,
+        state.offsets(config.flow),
+        lambda cluster: Groups(context.jvm, cluster.alias, cluster.admin),
+        lambda keys: state.newest("events", config.flow, keys, ["at"]),
+    )
+
+    def answers() -> dict[str, SyncAnswer]:
+        found = group_status(view, config.groups.accepts).statuses
+        names = {group: name for name, group in groups.items()}
+        return {names[status.position.group]: status.sync for status in found}
 
     checkpoints_once(context, "mirror")  # as a drain does at its end
     checkpoints_once(context, "mirror")
@@ -75,19 +95,29 @@ def test_groups_that_the_target_rejects_hold_up_no_other(
     standing.round()
     standing.finish()
 
+    refused = answers()
+    commit(odd, groups["long"], {tp: Committed(60, "short")})
+    checkpoints_once(context, "mirror")
+
+    assert {name: answer.code for name, answer in refused.items()} == {
+        name: "in-step" if name.endswith("good") else "refused" for name in sizes
+    }
+    assert "a group of this name is there" in refused["shared"].text
+    assert "does not exist" not in refused["shared"].text
+    assert answers()["long"].code == "in-step"
+    (accepted,) = stored(context.tables, "events", "kind = 'group-accepted'")
+    assert (accepted.group, accepted.cluster) == (groups["long"], config.flow.target)
     for name in ("a-good", "z-good"):
         assert committed(clusters[1], groups[name])[remote].offset == 60
-    assert committed(clusters[1], groups["long"]) == {}
+    assert committed(clusters[1], groups["shared"]) == {}
     assert sorted(group for group, _ in emitted(context)) == [
-        groups["a-good"], groups["long"], groups["z-good"]
+        groups["a-good"], groups["long"], groups["shared"], groups["z-good"]
     ]  # fmt: skip
     rows = stored(context.tables, "checkpoints")
-    assert sorted(row.group for row in rows) == [
-        groups["a-good"], groups["long"], groups["z-good"]
-    ]  # fmt: skip
+    assert {row.group for row in rows} == {group for group, _ in emitted(context)}
     events = stored(context.tables, "events", "kind = 'group-rejected'")
     assert sorted(row.group for row in events) == [
-        groups["large"], groups["large"], groups["long"]
+        groups["large"], groups["large"], groups["long"], groups["shared"]
     ]  # fmt: skip
     assert all("groups.exclude" in row.text for row in events)
 
