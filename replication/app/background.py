@@ -218,3 +218,5 @@ def _running(thread: Supervised, stop: threading.Event) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(JOIN_SECONDS)
+    if thread.broken is not None:
+        raise thread.broken

@@ -91,6 +91,11 @@ class Ends:
             self._rows.write_all()
             self._rows.tables = None
 
+    @property
+    def broken(self) -> Exception | None:
+        """The internal error for which ends were not written; None without one."""
+        return self._rows.broken
+
     def close(self, error: BaseException | None, *, may_begin: bool = True) -> None:
         """Writes what is left: the ends of flows that had no Spark session.
 
@@ -210,6 +215,7 @@ class _WaitingRows:
 
     def __init__(self, launch: Launch, wait_seconds: float) -> None:
         self.tables: Tables | None = None
+        self.broken: Exception | None = None
         self._config = launch.config
         self._wait_seconds = wait_seconds
         self._waiting: list[Execution] = []
@@ -249,7 +255,8 @@ class _WaitingRows:
                 log.warning("executions_not_written", flows=flows, text=error)
                 with self._lock:
                     self._waiting = [*some, *self._waiting]
-            except Exception:  # the thread's edge: nothing above would see it
+            except Exception as error:  # the thread's edge: nothing above would see it
+                self.broken = error
                 log.exception("executions_not_written", text="internal error, please report it")
 
     def _append(self, executions: list[Execution]) -> None:

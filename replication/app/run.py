@@ -222,7 +222,10 @@ def _run_in_spark(
             )
             application = _Application(session, launch, claims, channel, ends, shown)
             with ends.written_to(tables, application.head_start):
-                return application.run(tables, requests, locks)
+                outcome = application.run(tables, requests, locks)
+            if not outcome.exit_code and ends.broken is not None:
+                return JobOutcome.of(ends.broken)
+            return outcome
     except ConfigError:  # bad input, of which only Spark knows
         raise
     except ReplicationError as error:

@@ -48,6 +48,7 @@ class Supervised(threading.Thread):
 
     Attributes:
         poll_seconds: How long a failure, or the loss of the lease, may go unnoticed.
+        broken: The internal error with which it ended; None for a clean end.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Supervised(threading.Thread):
         self._after_stop = after_stop
         self._head_start = head_start or HeadStart()
         self.poll_seconds = POLL_SECONDS
+        self.broken: Exception | None = None
 
     def run(self) -> None:
         """Does the thread's work."""
@@ -83,7 +85,8 @@ class Supervised(threading.Thread):
                     failures = 1
             except (ReplicationError, PySparkException, Py4JError) as error:
                 self._log_failure(error)
-            except Exception:  # the thread's edge: nothing above would see it
+            except Exception as error:  # the thread's edge: nothing above would see it
+                self.broken = error if self._stop_event.is_set() else None
                 text = "internal error, please report it"
                 log.exception("background_query_failed", query=self.name, text=text)
             self._stop_event.wait(PAUSES.after(failures))

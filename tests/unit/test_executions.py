@@ -214,6 +214,14 @@ def test_an_end_is_known_whose_figures_are_not(tmp_path: Path, error: Exception 
     assert (row.epoch, row.records, back.ending) == (3, None, "finished")
 
 
+def test_an_internal_error_while_ends_are_written_is_no_clean_end(tmp_path: Path) -> None:
+    ends = Ends(launch(tmp_path))
+    ends.end(FLOW, Tally(epoch=2**70), None, is_stopped=False)  # no column holds that
+    ends.close(None)
+
+    assert isinstance(ends.broken, OverflowError)
+
+
 def test_a_job_without_records_knows_no_numbers(tmp_path: Path) -> None:
     ends = Ends(launch(tmp_path, "checkpoints"))
     ends.close(None)
