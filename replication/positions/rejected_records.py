@@ -88,10 +88,10 @@ def _impossible_times(
     reasons: dict[TopicPartition, str] = {}
 
     def visit(tp: TopicPartition, record: KafkaRecord) -> None:
-        if record.timestamp_ms > LATEST_TIMESTAMP_MS:
+        if abs(record.timestamp_ms) > LATEST_TIMESTAMP_MS:
             reasons[tp] = (
                 f"{tp} offset {record.offset} has timestamp {record.timestamp_ms} ms, Spark "
-                f"reads records up to {LATEST_TIMESTAMP_MS} ms; exclude {tp.topic} with "
+                f"reads times up to {LATEST_TIMESTAMP_MS} ms from 1970; exclude {tp.topic} with "
                 "topics.exclude"
             )
 

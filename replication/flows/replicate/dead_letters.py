@@ -156,10 +156,10 @@ class DeadLetters:
         config = self._context.config
         end = self._context.source.log_ends([tp], config.isolation).get(tp, start)
         record = self._record(tp, start, end)
-        if record is not None and record.timestamp_ms > LATEST_TIMESTAMP_MS:
+        if record is not None and abs(record.timestamp_ms) > LATEST_TIMESTAMP_MS:
             reason = (
-                f"its timestamp is {record.timestamp_ms} ms, and Spark reads records up to "
-                f"{LATEST_TIMESTAMP_MS} ms"
+                f"its timestamp is {record.timestamp_ms} ms, and Spark reads times up to "
+                f"{LATEST_TIMESTAMP_MS} ms from 1970"
             )
             return Blame("KAFKA_PRODUCE", reason, record.offset, record.offset + 1, record)
         with Originals(self._context, copy_rule(config, {tp.topic})) as originals:
