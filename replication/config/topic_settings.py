@@ -292,7 +292,7 @@ _GUARDS: Final[Mapping[GuardCause, ConfigKey]] = {
         "records-expired", "the source has deleted records that were not copied yet"
     ),
     "source-truncated": _guard(
-        "source-truncated", "the source's log ends before the last copied record"
+        "source-truncated", "the source's log was cut before the last copied record"
     ),
     "source-recreated": _guard("source-recreated", "a source topic was deleted and created again"),
     "target-truncated": _guard(

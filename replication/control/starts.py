@@ -10,12 +10,17 @@ from replication.config.transforms import stored_transforms
 from replication.config.tree import FlowConfig
 from replication.kafka.cluster import Cluster
 from replication.model import Chain, TopicPartition
+from replication.offsets.epochs import Stamps
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted
 from replication.offsets.live_map import TopicMap
 from replication.offsets.runs import OffsetRun
+from replication.positions.as_written import as_written
 from replication.positions.expire import find_expired
+from replication.positions.log_cuts import with_cuts
 from replication.positions.moves import AskedPositions
+from replication.positions.record_cuts import find_cuts
+from replication.positions.sides import AskedSides
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Survey, survey
 from replication.state.accept_requests import pending_acceptances
@@ -50,6 +55,7 @@ class StoredMap:
         moves: What operators have moved, and no start has used yet.
         maps: The maps of some partitions, as far as they concern these offsets and later ones.
         transforms: What the newest copies of topics were transformed by.
+        stamps: Under which leaders of both sides the partitions were copied, as far as is known.
     """
 
     anchors: Mapping[TopicPartition, Anchor]
@@ -62,6 +68,7 @@ class StoredMap:
     state_dir: str = ""
     maps: Callable[[Mapping[TopicPartition, int]], Mapping[TopicPartition, TopicMap]] = no_maps
     transforms: Mapping[str, Chain] = field(default_factory=dict)
+    stamps: Mapping[TopicPartition, Stamps] = field(default_factory=dict)
 
     @property
     def asked(self) -> AskedPositions:
@@ -78,7 +85,8 @@ def stored_map(access: StateAccess, config: FlowConfig, state: StateReader) -> S
     """
     offsets = state.offsets(config.flow)
     rows = sorted(state.rows("topics", config.flow), key=itemgetter("at"))
-    anchors = offsets.progress().anchors
+    progress = offsets.progress()
+    anchors = progress.anchors
     first = first_start_of(state.rows(FIRST_TOPICS, config.flow), has_started=bool(anchors))
     read_schema_ids(state, config.flow, config.schema_ids)  # records are compared by them
     with open_channel(access) as channel:
@@ -95,6 +103,7 @@ def stored_map(access: StateAccess, config: FlowConfig, state: StateReader) -> S
         access.state_dir,
         offsets.maps,
         stored_transforms(rows),
+        progress.stamps,
     )
 
 
@@ -124,9 +133,15 @@ def find_starts(
         {tp: found_ends.get(remote[tp], 0) for tp in topics.partitions},
     )
     planned = with_created(topics)
+    spans = with_cuts(config, clusters, planned, stored, spans)
     surveyed = survey(config, planned, stored, spans)
     expired = find_expired(config, planned, clusters, spans, surveyed.decisions)
-    return spans, replace(surveyed, decisions={**surveyed.decisions, **expired})
+    decisions = {**surveyed.decisions, **expired}
+    if any(spans.unsure):
+        with AskedSides(config, clusters) as sides:
+            written = as_written(sides, planned, stored)
+            decisions |= find_cuts(written, planned, stored, spans, decisions)
+    return spans, replace(surveyed, decisions=decisions)
 
 
 def with_created(topics: TopicPlan) -> TopicPlan:

@@ -7,7 +7,7 @@ its timeout in seconds, and returns within it.
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final, Literal, Protocol, TypeVar
 
@@ -87,18 +87,21 @@ class Listing:
 class LogOffset:
     """A place in a log, and the timestamp of its record; both are -1 where there is no record.
 
-    Log end and start have no timestamp.
+    Log end and start have no timestamp. ``epoch`` is that of the record's leader, at the log end
+    that of today's leader; None if the broker does not say it.
     """
 
     offset: int
     timestamp_ms: int = -1
+    epoch: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaRecord:
     """A record as it is in the log. ``timestamp_ms`` is -1 for a record without a timestamp.
 
-    ``is_append_time`` says that the cluster has set it, and not the producer.
+    ``is_append_time`` says that the cluster has set it, and not the producer. ``epoch`` is that of
+    the leader which has appended the record; None if nobody says it.
     """
 
     offset: int
@@ -107,6 +110,7 @@ class KafkaRecord:
     value: bytes | None
     headers: Headers
     is_append_time: bool = False
+    epoch: int | None = field(default=None, compare=False)
 
 
 ResultT = TypeVar("ResultT")

@@ -171,6 +171,26 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         return self._offsets(dict.fromkeys(partitions, LATEST), isolation)
 
+    def leader_epochs(
+        self, partitions: Collection[TopicPartition], timeout_s: float | None = None
+    ) -> dict[TopicPartition, int]:
+        """Returns the epoch of each partition's leader; absent where no broker says it at once.
+
+        Args:
+            partitions: Of the cluster.
+            timeout_s: How long to wait for answers, instead of the client's.
+        """
+        if not partitions:
+            return {}
+        asked = dict.fromkeys(partitions, LATEST)
+        offsets = partial(self._calls.admin.offsets, asked, "read_uncommitted")
+        found = self._calls.ask(LIST_OFFSETS, offsets, timeout_s)
+        return {
+            tp: at.epoch
+            for tp, at in found.items()
+            if not isinstance(at, ClientFailure) and at.epoch is not None
+        }
+
     def offsets_for_time(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Returns the first offset with a record not older than a time in ms, else the log end.
 

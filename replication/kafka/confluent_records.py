@@ -121,4 +121,5 @@ def _record(message: Message) -> KafkaRecord:
         value=message.value(),
         headers=tuple(message.headers() or ()),
         is_append_time=kind == TIMESTAMP_LOG_APPEND_TIME,
+        epoch=message.leader_epoch(),
     )

@@ -246,7 +246,7 @@ def _members(found: ConsumerGroupDescription) -> frozenset[str]:
 def _offset(found: Any) -> LogOffset | ClientFailure:  # noqa: ANN401 - the stubs know no attributes
     if found.offset == OFFSET_INVALID:  # what librdkafka gives where a leader is silent
         return ClientFailure(SILENT_LEADER, "its leader did not answer in time")
-    return LogOffset(found.offset, found.timestamp)
+    return LogOffset(found.offset, found.timestamp, found.leader_epoch)
 
 
 def _settings_of(found: Mapping[str, ConfigEntry]) -> Settings:

@@ -19,7 +19,9 @@ from replication.kafka.jvm import java_map
 from replication.model import Isolation, TopicPartition
 
 COUNT: Final = Struct(">i")
-RECORD: Final = Struct(">iqq?")  # partition, offset, timestamp, whether the cluster has set it
+RECORD: Final = Struct(
+    ">iqq?i"
+)  # partition, offset, timestamp, whether the cluster has set it, leader epoch
 SETTINGS: Final = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": "false",
@@ -113,12 +115,15 @@ class JavaRecords:
             return bytes(data[at - size : at])
 
         for _ in range(count()):
-            number, offset, timestamp_ms, is_append_time = RECORD.unpack_from(data, at)
+            number, offset, timestamp_ms, is_append_time, epoch = RECORD.unpack_from(data, at)
             at += RECORD.size
             key, value = content(), content()
             headers = tuple(((content() or b"").decode(), content()) for _ in range(count()))
             is_append_time = is_append_time and timestamp_ms >= 0
-            record = KafkaRecord(offset, timestamp_ms, key, value, headers, is_append_time)
+            record = KafkaRecord(
+                offset, timestamp_ms, key, value, headers, is_append_time,
+                epoch if epoch >= 0 else None,
+            )  # fmt: skip
             yield self._partitions[number], record
         for _ in range(count()):
             yield self._partitions[count()], None

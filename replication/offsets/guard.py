@@ -34,6 +34,8 @@ class Refusal:
         copied: The source offsets above ``replicated`` that may be on the target, first and end.
         remaining_runs: The map as far as the target has its records, if it no longer has all.
         matched: Runs that are not in the map yet.
+        cut: Where the log was cut that has lost records, if that is known: it may have other ones
+            from there on.
     """
 
     cause: GuardCause
@@ -48,6 +50,7 @@ class Refusal:
     copied: tuple[int, int] | None = None
     remaining_runs: tuple[OffsetRun, ...] | None = None
     matched: tuple[OffsetRun, ...] = ()
+    cut: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,16 +226,68 @@ def foreign(
     )
 
 
-def regrown(text: str, known: Position, offsets: tuple[int, int], log_end: int) -> Refusal:
-    """Returns the refusal of a shared partition whose target was cut and has grown again.
+def source_truncated(
+    known: Position, offsets: tuple[int, int], log_end: int, cut: int | None
+) -> Refusal:
+    """Returns the refusal of a partition whose source has lost records that were copied.
 
     Args:
-        text: Why, for an operator.
         known: The last position of the offset map.
         offsets: The source's first offset and its log end.
         log_end: The target's log end.
+        cut: Where the source was cut. None if that is unknown: below its end it may have other
+            records than the copied ones.
     """
     earliest, end = offsets
+    if cut is None:
+        text = (
+            f"the source's log ends at {end}, but the offset map ends at {known.upstream}: the "
+            "topic was recreated or truncated"
+        )
+    else:
+        text = (
+            f"the source's log was cut at offset {cut} and ends at {end} now, but the offset map "
+            f"ends at {known.upstream}: the records that were copied from its offsets {cut} to "
+            f"{known.upstream - 1} are not there any more, and other ones may have these offsets"
+        )
+    at = max(earliest, end if cut is None else cut)
+    return Refusal(
+        "source-truncated",
+        text,
+        earliest,
+        end,
+        log_end,
+        replicated=None if cut is None else at,
+        skip=at,
+        restart=earliest if cut is None else at,
+        since=known,
+        cut=cut,
+    )
+
+
+def target_truncated(
+    known: Position, offsets: tuple[int, int], log_end: int, cut: int | None
+) -> Refusal:
+    """Returns the refusal of a partition whose remote partition has lost records at its end.
+
+    Args:
+        known: The last position of the offset map.
+        offsets: The source's first offset and its log end.
+        log_end: The target's log end.
+        cut: Where the target was cut; None if that is unknown.
+    """
+    earliest, end = offsets
+    if cut is None:
+        text = (
+            f"the target's log ends at {log_end}, but the offset map ends at {known.downstream}: "
+            "the topic was recreated or truncated"
+        )
+    else:
+        text = (
+            f"the target's log was cut at offset {cut} and ends at {log_end} now, but the offset "
+            f"map ends at {known.downstream}: the copies at its offsets {cut} to "
+            f"{known.downstream - 1} are lost"
+        )
     return Refusal(
         "target-truncated",
         text,
@@ -242,6 +297,7 @@ def regrown(text: str, known: Position, offsets: tuple[int, int], log_end: int) 
         replicated=None,
         skip=max(earliest, min(known.upstream, end)),
         restart=earliest,
+        cut=cut,
     )
 
 
@@ -281,12 +337,14 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> R
     if found is None or isinstance(found, NoAnswer):
         return replace(refusal, remaining_runs=())
     replicated, kept = min(found.offset, refusal.end), cut(runs, equal_until)
+    # where offsets have gaps, the last record kept may lie after `replicated`
+    since = kept[-1].end if kept else Position(replicated, equal_until)
     return replace(
         refusal,
         replicated=replicated,
         restart=max(replicated, refusal.earliest),
-        # where offsets have gaps, the last record kept may lie after `replicated`
-        since=kept[-1].end if kept else Position(replicated, equal_until),
+        # of what the target has got behind the cut, the map cannot say what it is
+        since=since if refusal.log_end == equal_until else None,
         remaining_runs=tuple(kept),
     )
 

@@ -6,12 +6,11 @@ written by a batch that was never recorded; resuming must neither lose nor repea
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from types import MappingProxyType
 from typing import Final
 
 from replication.model import Location, Position, TopicPartition
-from replication.offsets.guard import Refusal
+from replication.offsets.guard import Refusal, source_truncated, target_truncated
 
 NO_OFFSETS: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
 
@@ -81,6 +80,8 @@ def plan_positions(
     ends: Mapping[TopicPartition, int],
     *,
     latest: Mapping[TopicPartition, int] = NO_OFFSETS,
+    source_cuts: Mapping[TopicPartition, int] = NO_OFFSETS,
+    target_cuts: Mapping[TopicPartition, int] = NO_OFFSETS,
     shared: Collection[TopicPartition] = (),
 ) -> dict[TopicPartition, Decision]:
     """Decides where each partition resumes, or why it cannot.
@@ -92,6 +93,9 @@ def plan_positions(
         earliest: The source's first offsets; none where the partition is missing.
         ends: The source's log end offsets, or its last stable ones.
         latest: Where partitions without an offset map start, unless at the earliest offset.
+        source_cuts: Where the source's log was cut before the anchor, as its brokers say: it may
+            have grown beyond the anchor since.
+        target_cuts: The same for remote partitions.
         shared: Partitions whose remote partition others write as well. The length of its log says
             nothing of this flow's records, so these resume at the anchor, and what was copied and
             not recorded is copied again.
@@ -104,9 +108,13 @@ def plan_positions(
             text = f"the remote partition of {tp} does not exist on the target"
             decisions[tp] = Missing("target", text)
         elif tp in anchors and tp in shared:
-            decisions[tp] = _resume_shared(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
+            source = earliest[tp], ends[tp], source_cuts.get(tp)
+            target = log_ends[tp], target_cuts.get(tp)
+            decisions[tp] = _resume_shared(anchors[tp], source, target)
         elif tp in anchors:
-            decisions[tp] = _resume_from_anchor(anchors[tp], log_ends[tp], earliest[tp], ends[tp])
+            source = earliest[tp], ends[tp], source_cuts.get(tp)
+            target = log_ends[tp], target_cuts.get(tp)
+            decisions[tp] = _resume_from_anchor(anchors[tp], source, target)
         else:
             start = Position(latest.get(tp, earliest[tp]), log_ends[tp])
             is_empty = not log_ends[tp] or tp in shared
@@ -114,18 +122,24 @@ def plan_positions(
     return decisions
 
 
-def _resume_shared(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
+_Source = tuple[int, int, int | None]  # the first offset, the log end, and where it was cut
+_Target = tuple[int, int | None]  # the log end, and where it was cut
+
+
+def _resume_shared(anchor: Position, source: _Source, target: _Target) -> Decision:
     """Decides where none of the target's records after *anchor* is known to be this flow's."""
+    log_end, cut = target
     own_end = min(anchor.downstream, log_end)
-    refusal = _refusal(anchor, own_end, earliest, end)
+    refusal = _refusal(anchor, source, (own_end, cut))
     # another writer's records are at the log's end, so that is where copies go on
     return replace(refusal, log_end=log_end, since=None) if refusal else Resume(anchor)
 
 
-def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int) -> Decision:
+def _resume_from_anchor(anchor: Position, source: _Source, target: _Target) -> Decision:
+    (earliest, end, _), (log_end, _) = source, target
     records = log_end - anchor.downstream
     reached = min(end, anchor.upstream + records)  # at least: offsets have gaps
-    refusal = _refusal(anchor, log_end, earliest, end)
+    refusal = _refusal(anchor, source, target)
     if refusal is not None:
         return refusal
     if records == 0:
@@ -135,34 +149,25 @@ def _resume_from_anchor(anchor: Position, log_end: int, earliest: int, end: int)
     return CountAhead(anchor, records)
 
 
-def _refusal(anchor: Position, log_end: int, earliest: int, end: int) -> Refusal | None:
+def _refusal(anchor: Position, source: _Source, target: _Target) -> Refusal | None:
+    (earliest, end, source_cut), (log_end, target_cut) = source, target
     records = log_end - anchor.downstream
     reached = min(end, anchor.upstream + records)
-    refuse = partial(Refusal, earliest=earliest, end=end, log_end=log_end, restart=earliest)
-    if records < 0:
-        return refuse(
-            "target-truncated",
-            f"the target's log ends at {log_end}, but the offset map ends at "
-            f"{anchor.downstream}: the topic was recreated or truncated",
-            replicated=None,
-            skip=max(earliest, min(anchor.upstream, end)),
-        )
-    if end < anchor.upstream:
-        return refuse(
-            "source-truncated",
-            f"the source's log ends at {end}, but the offset map ends at {anchor.upstream}: "
-            "the topic was recreated or truncated",
-            replicated=None,  # below its end it may have other records than the copied ones
-            skip=end,
-            since=anchor,
-        )
+    if records < 0 or (target_cut is not None and target_cut < anchor.downstream):
+        return target_truncated(anchor, (earliest, end), log_end, target_cut)
+    if end < anchor.upstream or (source_cut is not None and source_cut < anchor.upstream):
+        return source_truncated(anchor, (earliest, end), log_end, source_cut)
     if reached < earliest:
-        return refuse(
+        return Refusal(
             "records-expired",
             f"the source now starts at offset {earliest}: offsets {reached} to {earliest - 1} "
             "were deleted there and may not have been replicated",
+            earliest,
+            end,
+            log_end,
             replicated=reached,
             skip=earliest,
+            restart=earliest,
             since=anchor,
         )
     return None

@@ -4,10 +4,11 @@ Offsets are positions: the next offset to read or to write, never the last one.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replication.errors import GuardError
 from replication.model import Position, TopicPartition
+from replication.offsets.epochs import Epochs
 
 
 class ProgressGapError(GuardError):
@@ -96,12 +97,14 @@ class FinishedRuns:
         runs: By upstream partition, oldest first.
         topic_ids: The id of each upstream topic.
         batches: The first and the last Spark batch of the runs; -1 if they are of none.
+        epochs: Leaders' epochs, by upstream partition; unknown for absent ones.
     """
 
     generation: int
     runs: Mapping[TopicPartition, Sequence[OffsetRun]]
     topic_ids: Mapping[str, str]
     batches: tuple[int, int] = (-1, -1)
+    epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict)
 
 
 def anchor(position: Position) -> OffsetRun:

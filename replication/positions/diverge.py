@@ -51,13 +51,15 @@ def with_cut(
     if refusal.cause == "target-truncated" and is_shared:
         return _with_shared_cut(copies, refusal, runs)
     if refusal.cause == "target-truncated":
-        cut = _last_equal(copies.is_copy_equal, 0, refusal.log_end)
+        mapped = max((run.tgt_until for run in runs), default=0)
+        until = min(mapped, refusal.log_end) if refusal.cut is None else refusal.cut
+        cut = _last_equal(copies.is_copy_equal, 0, until)
         if cut is None:  # nothing of the map can be trusted
             return replace(
                 refusal, replicated=None, restart=refusal.earliest, since=None, remaining_runs=()
             )
         return with_map(refusal, runs, cut)
-    cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.end)
+    cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.skip)
     if cut is None:
         return refusal
     text = f"{refusal.text}; up to offset {cut} it has the records that were copied"

@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from replication.model import NewEvent, Position, TopicPartition
+from replication.offsets.epochs import Epochs
 from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.moved import MovedPosition
 from replication.offsets.resume import Missing, Resume, StartFresh
@@ -53,6 +54,7 @@ class Found:
         warnings: Why positions of MirrorMaker 2 cannot be used, one line each.
         held: As in `LogSpans`.
         unmoved: Why operators' moves of partitions are of no use any more.
+        epochs: As in `LogSpans`.
     """
 
     verdicts: Mapping[TopicPartition, Verdict]
@@ -68,6 +70,7 @@ class Found:
     warnings: tuple[str, ...] = ()
     held: frozenset[TopicPartition] = frozenset()
     unmoved: Mapping[TopicPartition, str] = field(default_factory=dict)
+    epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -145,6 +148,7 @@ def find_by_spans(
         warnings=compared.warnings,
         held=spans.held,
         unmoved=unmoved,
+        epochs=spans.epochs,
     )
 
 

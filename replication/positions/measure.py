@@ -2,27 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Protocol
 
 from replication.model import TopicPartition
+from replication.positions.log_cuts import Known, with_cuts
 from replication.positions.replaced import compare_ids
 from replication.positions.settle import InFlight, settled_log_ends
 from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
-from replication.state.offset_rows import Anchor
 from replication.topics.topic_plan import TopicPlan
-
-
-class Known(Protocol):
-    """What the offset map says of partitions and remote topics that a query has written."""
-
-    @property
-    def anchors(self) -> Mapping[TopicPartition, Anchor]:
-        """The newest position of each upstream partition."""
-
-    @property
-    def remote_ids(self) -> Mapping[str, str]:
-        """The ids of remote topics."""
 
 
 def settled_spans(
@@ -45,7 +32,8 @@ def settled_spans(
         shared={copy for tp, copy in written.items() if plan.is_shared(tp)},
         is_reported_only=in_flight == "reported",
     )
-    return replace(_spans(context, plan, {**empty, **settled.ends}), held=settled.held)
+    spans = _spans(context, plan, known, {**empty, **settled.ends})
+    return replace(spans, held=settled.held)
 
 
 def current_spans(context: FlowSides, plan: TopicPlan, known: Known) -> LogSpans:
@@ -56,7 +44,7 @@ def current_spans(context: FlowSides, plan: TopicPlan, known: Known) -> LogSpans
     """
     empty = _empty_copies(plan, known)
     written = [copy for copy in plan.copies.values() if copy not in empty]
-    return _spans(context, plan, {**empty, **context.target.log_ends(written)})
+    return _spans(context, plan, known, {**empty, **context.target.log_ends(written)})
 
 
 def _empty_copies(plan: TopicPlan, known: Known) -> dict[TopicPartition, int]:
@@ -76,11 +64,14 @@ def _empty_copies(plan: TopicPlan, known: Known) -> dict[TopicPartition, int]:
     }
 
 
-def _spans(context: FlowSides, plan: TopicPlan, ends: Mapping[TopicPartition, int]) -> LogSpans:
+def _spans(
+    context: FlowSides, plan: TopicPlan, known: Known, ends: Mapping[TopicPartition, int]
+) -> LogSpans:
     copies = plan.copies
-    return LogSpans(
+    spans = LogSpans(
         context.source.earliest(copies),
         context.source.log_ends(copies, context.config.isolation),
         {tp: ends[copy] for tp, copy in copies.items() if copy in ends},
         compare_ids(context.source, context.target, plan).changed,  # after the offsets
     )
+    return with_cuts(context.config, (context.source, context.target), plan, known, spans)

@@ -3,11 +3,11 @@
 from collections.abc import Mapping
 
 from replication.model import TopicPartition
-from replication.offsets.guard import Refusal, regrown
-from replication.offsets.resume import Decision, Resume
+from replication.offsets.guard import Refusal
+from replication.offsets.resume import Decision
 from replication.positions.diverge import CUT, with_cut
 from replication.positions.expire import find_expired
-from replication.positions.shared_cuts import find_cuts
+from replication.positions.record_cuts import find_cuts
 from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Stored
@@ -38,30 +38,9 @@ def refine(
     clusters = context.source, context.target
     refined: dict[TopicPartition, Decision] = dict(decisions)
     refined |= find_expired(context.config, plan, clusters, spans, decisions)
-    refined |= _regrown(context, plan, stored, spans, refined)
+    by_records = find_cuts(context, plan, stored, spans, refined)
     for tp, at in refined.items():
         if isinstance(at, Refusal) and at.cause in CUT:
             pair, is_shared = (tp, plan.copy_of(tp)), plan.is_shared(tp)
             refined[tp] = with_cut(context, pair, at, stored.runs(tp), is_shared=is_shared)
-    return refined
-
-
-def _regrown(
-    context: FlowSides,
-    plan: TopicPlan,
-    stored: Stored,
-    spans: LogSpans,
-    decisions: Mapping[TopicPartition, Decision],
-) -> dict[TopicPartition, Refusal]:
-    """Returns the refusals of shared partitions whose target lost records and has grown again."""
-    resumed = {
-        tp: at.position
-        for tp, at in decisions.items()
-        if isinstance(at, Resume) and plan.is_shared(tp)
-    }
-    upstream = {tp: at.upstream for tp, at in resumed.items()}
-    remote = {tp: plan.copy_of(tp) for tp in resumed}
-    return {
-        tp: regrown(text, resumed[tp], spans.source(tp), spans.target_ends[tp])
-        for tp, text in find_cuts(context, stored, upstream, remote).items()
-    }
+    return refined | by_records

@@ -1,9 +1,10 @@
 """Where the logs of both sides begin and end, at one moment. Pure."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replication.model import TopicPartition
+from replication.offsets.epochs import Epochs
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,10 @@ class LogSpans:
             been read.
         held: Remote partitions of other topics or partitions of the flow, to which records were on
             their way all that time.
+        epochs: Those of today's leaders; unknown where a partition is absent.
+        source_cuts: Where the source's logs were cut below what was copied, as brokers say.
+        target_cuts: The same for remote partitions.
+        unsure: Partitions of which no broker says whether the source, or the target, was cut.
     """
 
     earliest: Mapping[TopicPartition, int]
@@ -25,6 +30,10 @@ class LogSpans:
     target_ends: Mapping[TopicPartition, int]
     replaced: frozenset[str] = frozenset()
     held: frozenset[TopicPartition] = frozenset()
+    epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict)
+    source_cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    target_cuts: Mapping[TopicPartition, int] = field(default_factory=dict)
+    unsure: tuple[frozenset[TopicPartition], frozenset[TopicPartition]] = frozenset(), frozenset()
 
     def source(self, tp: TopicPartition) -> tuple[int, int]:
         """Returns the source's first offset of *tp*, and its log end."""

@@ -9,6 +9,7 @@ from typing import Protocol
 
 from replication.config.tree import FlowConfig
 from replication.model import Chain, Position, TopicPartition
+from replication.offsets.epochs import Stamps
 from replication.offsets.first_start import FirstStart, starts_at_latest
 from replication.offsets.guard import Refusal, recreated, with_map
 from replication.offsets.live_map import TopicMap
@@ -26,6 +27,10 @@ class Stored(Protocol):
     @property
     def anchors(self) -> Mapping[TopicPartition, Anchor]:
         """The newest position of each upstream partition."""
+
+    @property
+    def stamps(self) -> Mapping[TopicPartition, Stamps]:
+        """Under which leaders of both sides the partitions were copied, as far as is known."""
 
     @property
     def remote_ids(self) -> Mapping[str, str]:
@@ -85,6 +90,8 @@ def survey(config: FlowConfig, plan: TopicPlan, stored: Stored, spans: LogSpans)
         spans.earliest,
         spans.source_ends,
         latest=latest,
+        source_cuts=spans.source_cuts,
+        target_cuts=spans.target_cuts,
         shared={tp for tp in plan.partitions if plan.is_shared(tp)},
     )
     for tp in void:
@@ -103,7 +110,8 @@ def survey(config: FlowConfig, plan: TopicPlan, stored: Stored, spans: LogSpans)
             decisions[tp] = recreated(verdict.text, known, spans.source(tp), log_end)
     for tp, decision in decisions.items():
         if isinstance(decision, Refusal) and decision.cause == "target-truncated":
-            decisions[tp] = with_map(decision, stored.runs(tp), decision.log_end)
+            until = decision.log_end if decision.cut is None else decision.cut
+            decisions[tp] = with_map(decision, stored.runs(tp), until)
     return Survey(decisions, void, frozenset(new) - latest.keys() - anchors.keys())
 
 

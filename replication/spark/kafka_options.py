@@ -126,6 +126,7 @@ def sharing_options(
     tasks: int,
     brokers: int,
     distance: RoundTrips = NEAR,
+    epochs: Mapping[TopicPartition, int] | None = None,
 ) -> dict[str, str]:
     """Returns the options of the shared source, which reads the partitions of *starts*.
 
@@ -137,6 +138,7 @@ def sharing_options(
         tasks: How many share the partitions; each has one consumer.
         brokers: How many the source has; a consumer holds the answers of each.
         distance: A fetch may bring more of one partition from far away, within the same memory.
+        epochs: Of leaders that had everything before *starts*, as far as they are known.
     """
     answering = min(max(1, brokers), -(-len(starts) // max(1, tasks)))
     fetched = max(LEAST_FETCH_BYTES, FETCHED_BYTES // max(1, tasks * answering))
@@ -147,6 +149,7 @@ def sharing_options(
     return {
         **_kafka(with_defaults("consumer", {**ours, **consumer})),
         "startingOffsets": offsets_json(starts),
+        "startingEpochs": offsets_json(epochs or {}),
         "tasks": str(tasks),
     }
 

@@ -6,6 +6,7 @@ holds `SLICE_ROWS` rows, or one partition's if it has more.
 
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 from replication.model import Flow
@@ -29,12 +30,13 @@ _RANGE: Final = """
 """
 _ROWS: Final = """
     SELECT src_from, src_until, tgt_from, `count`, generation, written_at,
-      coalesce(last_batch, -1) AS last_batch
+      coalesce(last_batch, -1) AS last_batch, source_epoch, target_epoch
     FROM {{table}} WHERE {range}
     ORDER BY topic, `partition`, topic_id, tgt_from, `count`, generation, written_at
 """
 _RUN: Final = ("src_from", "src_until", "tgt_from", "count")
 _AGE: Final = ("generation", "written_at", "last_batch")
+_EPOCHS: Final = ("source_epoch", "target_epoch")
 
 
 class _Part(NamedTuple):
@@ -79,11 +81,11 @@ def _slices(parts: Sequence[_Part], slice_rows: int) -> Iterator[list[_Part]]:
 
 
 def _kept(part: _Part, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yields what replaces the *rows* of *part*: each has the newest age of those replaced."""
+    """Yields what replaces the *rows* of *part*: each has the age of the newest of them."""
     replaced = compact_runs([OffsetRun(*(row[name] for name in _RUN)) for row in rows])
     ends = [*(place for _, place in replaced[1:]), len(rows)]
     for (runs, place), end in zip(replaced, ends, strict=True):
-        newest = max(tuple(row[name] for name in _AGE) for row in rows[place:end])
+        newest = max(rows[place:end], key=itemgetter(*_AGE))
         for run in runs:
             yield {
                 "topic": part.topic,
@@ -94,5 +96,5 @@ def _kept(part: _Part, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any
                 "tgt_from": run.tgt_from,
                 "count": run.count,
                 "first_batch": COMPACTED,
-                **dict(zip(_AGE, newest, strict=True)),
+                **{name: newest[name] for name in (*_AGE, *_EPOCHS)},
             }

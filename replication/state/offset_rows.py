@@ -6,6 +6,7 @@ from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from replication.model import Position, TopicPartition
+from replication.offsets.epochs import UNSTAMPED, Epochs, Stamps
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, is_placed, merge_runs
@@ -35,7 +36,8 @@ class StoredProgress:
 
     ``replicated_until`` is the greatest source offset ever replicated, for the newest topic id.
     The flow has ``rows`` rows; the last compaction left ``compacted_rows`` of them. ``placed`` are
-    the partitions whose last row is as `is_placed` says.
+    the partitions whose last row is as `is_placed` says. ``stamps`` are the leaders' epochs of the
+    anchors, unknown where an earlier version has written the row.
     """
 
     last_generation: int
@@ -44,6 +46,7 @@ class StoredProgress:
     rows: int = field(default=0, compare=False)
     compacted_rows: int = field(default=0, compare=False)
     placed: frozenset[TopicPartition] = frozenset()
+    stamps: dict[TopicPartition, Stamps] = field(default_factory=dict)
 
 
 class OffsetReader(Protocol):
@@ -74,16 +77,21 @@ def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
     anchors: dict[TopicPartition, Anchor] = {}
     until: dict[TopicPartition, int] = {}
     placed: set[TopicPartition] = set()
+    stamps: dict[TopicPartition, Stamps] = {}
     for row in sorted(newest, key=itemgetter(*OLDEST_FIRST)):  # the newest topic id stays
         tp = TopicPartition(row["topic"], row["partition"])
         run = _run(row)
         anchors[tp] = Anchor(run.end, row["topic_id"])
         (placed.add if is_placed(run) else placed.discard)(tp)
+        epochs = Epochs(row.get("source_epoch"), row.get("target_epoch"))
+        stamps[tp] = UNSTAMPED.renewed(run.end, epochs)
         until[tp] = row["replicated_until"]
         last_generation = max(last_generation, row["generation"])
         rows += row["rows"]
         compacted_rows += row["compacted"]
-    return StoredProgress(last_generation, anchors, until, rows, compacted_rows, frozenset(placed))
+    return StoredProgress(
+        last_generation, anchors, until, rows, compacted_rows, frozenset(placed), stamps
+    )
 
 
 def runs_of(rows: Sequence[TableRow]) -> list[OffsetRun]:

@@ -8,6 +8,7 @@ from typing import Any
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow, TopicPartition
+from replication.offsets.epochs import UNKNOWN
 from replication.offsets.runs import FinishedRuns
 from replication.state.compaction import compacted
 from replication.state.offset_rows import OFFSET_RUNS, StoredProgress
@@ -107,6 +108,7 @@ class OffsetTable:
                 "first_batch": first,
                 "last_batch": last,
                 "written_at": now(),
+                **finished.epochs.get(tp, UNKNOWN).columns,
             }
             for tp, runs in finished.runs.items()
             for run in runs

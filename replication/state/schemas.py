@@ -7,7 +7,8 @@ SCHEMAS = {
     "offset_runs": (
         "flow string, generation bigint, topic string, partition int, topic_id string, "
         "src_from bigint, src_until bigint, tgt_from bigint, count bigint, "
-        "first_batch bigint, last_batch bigint, written_at timestamp"
+        "first_batch bigint, last_batch bigint, written_at timestamp, source_epoch int, "
+        "target_epoch int"
     ),
     "events": (
         "flow string, at timestamp, kind string, group string, topic string, partition int, "
@@ -85,6 +86,8 @@ LATER: Final = frozenset(
         "reaction",
         "remote_id",
         "silence",
+        "source_epoch",
+        "target_epoch",
         "topic_id",
         "transform",
         "unpaused_lag_seconds",

@@ -60,6 +60,7 @@ class SparkTable:
         for part in parts(self.query):  # a literal holds the rows, so each part has its commit
             frame = frame_of(self._spark, part.rows, schema).coalesce(1)
             writer = frame.write.format("delta").mode("overwrite")
+            writer = writer.option("mergeSchema", "true")  # a table of an earlier version
             where = f"({condition}) AND ({part.condition})"
             writer.option("replaceWhere", where).save(self._path)
             written += len(part.rows)

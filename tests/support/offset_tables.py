@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from arro3.core import Array, DataType, Table
-from deltalake import write_deltalake
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import OffsetRun
@@ -58,6 +58,14 @@ def write_offset_map(
     }
     table = Table.from_pydict(columns)
     write_deltalake(str(state_dir / "offset_runs"), table, partition_by=["flow"], mode="append")
+
+
+def forget_epochs(state_dir: Path) -> None:
+    """Leaves the offset map as a version has written it that knew no leader epochs."""
+    table = DeltaTable(str(state_dir / "offset_runs"))
+    sql = "SELECT * EXCEPT (source_epoch, target_epoch) FROM stored"
+    rows = QueryBuilder().register("stored", table).execute(sql).read_all()
+    write_deltalake(table, rows, mode="overwrite", schema_mode="overwrite")
 
 
 def _column(values: list[object], kind: DataType) -> Array:

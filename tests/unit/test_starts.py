@@ -8,6 +8,7 @@ import pytest
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
 from replication.model import Chain, Position, TopicPartition
+from replication.offsets.epochs import Stamps
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.live_map import TopicMap
@@ -34,6 +35,7 @@ class Map:
     remote_ids: dict[str, str] = field(default_factory=lambda: REMOTE_IDS)
     first: FirstStart | None = None
     transforms: dict[str, Chain] = field(default_factory=dict)
+    stamps: dict[TopicPartition, Stamps] = field(default_factory=dict)
 
     def runs(self, _tp: TopicPartition) -> Sequence[OffsetRun]:
         return [OffsetRun(40, 100, 0, 60)]

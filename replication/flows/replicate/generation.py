@@ -11,7 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -120,11 +120,12 @@ class Generation:
         prefix = f"{config.flow.slug}-{number}-"
         folder = Path(tempfile.mkdtemp(prefix=prefix, dir=temporary_folder(spark)))
         starts = {tp: positions[tp].upstream for tp in plan.partitions}
+        epochs = written[0].leaders.source_epochs(starts)
         reports = Reports(context, plan, number)
 
         def start(turn: Turn | None) -> StreamingQuery:
             name = f"{config.flow.slug} generation {number}{place_of(turn)}"
-            setup = QuerySetup(name, reading, limits, brokers, distance, number, turn)
+            setup = QuerySetup(name, reading, limits, brokers, distance, number, turn, epochs)
             lasting = batch_seconds(reports.batch_seconds, turn)
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
             with spark_errors(config.flow):
@@ -212,9 +213,12 @@ class Generation:
         Raises:
             StateError: Several attempts in a row have failed; the runs are kept all the same.
         """
-        runs = self._checked.take()
+        leaders, runs = self._map_writer.leaders, self._checked.take()
+        epochs = leaders.look(self.plan, {tp: each[-1].end for tp, each in runs.items() if each})
+        # of what was cut, the map stays as it was before: a start must find the same after a crash
+        runs = {tp: each for tp, each in runs.items() if tp not in leaders.cut}
         self._map_writer.write_or_keep(
-            FinishedRuns(self.number, runs, self.plan.source_ids, self._batches)
+            FinishedRuns(self.number, runs, self.plan.source_ids, self._batches, epochs)
         )
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
@@ -265,6 +269,7 @@ class QuerySetup:
         distance: How far away both clusters are from here.
         generation: Its number.
         turn: Whether it reads in turn with another query.
+        epochs: Of the source's leaders that had everything before the starts, where known.
     """
 
     name: str
@@ -274,6 +279,7 @@ class QuerySetup:
     distance: RoundTrips = NEAR
     generation: int = 0
     turn: Turn | None = None
+    epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
 
 
 def replication_query(
@@ -312,7 +318,9 @@ def _source(
     consumer, reading = named(config.source.consumer, config.flow), setup.reading
     is_bounded = reading.mode != "realtime"
     if reading.source == "shared":
-        options = sharing_options(consumer, starts, reading.tasks, setup.brokers, setup.distance)
+        options = sharing_options(
+            consumer, starts, reading.tasks, setup.brokers, setup.distance, setup.epochs
+        )
         options |= setup.turn.options if setup.turn else {}
         whose = {"flow": str(config.flow), "generation": f"{config.flow}#{setup.generation}"}
         source = spark.readStream.format(SHARED).options(**options, **whose)

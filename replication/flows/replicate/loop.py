@@ -268,7 +268,7 @@ class _FlowLoop:
             text = names_of(self._flow, running.replaced)
             self._context.log.info("topics_replaced", text=text)
             return True
-        if self._letters.copies.are_asked_for():
+        if self._letters.copies.are_asked_for() or self._map_writer.leaders.cut:
             return True
         if text := running.misfit():
             self._context.log.info("mode_no_longer_fits", mode=running.mode, text=text)

@@ -11,10 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.leader_looks import LeaderLooks
 from replication.flows.replicate.topic_rows import TopicRows
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
 from replication.model import Chain, TopicPartition
+from replication.offsets.epochs import Stamps
 from replication.offsets.live_map import TopicMap
 from replication.offsets.pending import RecordRejection
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
@@ -34,6 +36,7 @@ class MapWriter:
         interval_seconds: Between two writes of what a running query has finished. A write costs
             half a CPU second; after a crash what followed the last one has to be counted.
         anchors: Each partition's last known position; the replication loop updates it.
+        leaders: What is known of the leaders of both sides' partitions.
         topics: The topics of the last generation, with their ids.
         placed: Partitions that were given a position on a target with records, and have copied
             nothing since: the target may have rejected the next record.
@@ -57,6 +60,7 @@ class MapWriter:
         self._table.resume(stored)
         self.last_generation = stored.last_generation
         self.anchors = stored.anchors
+        self.leaders = LeaderLooks(context, stored.stamps)
         self.placed = set(stored.placed)
         self.rejected = dict[TopicPartition, RecordRejection]()
         self.topics = TopicRows(context.tables, config.flow)
@@ -70,6 +74,11 @@ class MapWriter:
     def interval_seconds(self) -> int:
         """Between two writes of the map."""
         return self._context.config.state.write_interval_seconds
+
+    @property
+    def stamps(self) -> Mapping[TopicPartition, Stamps]:
+        """Under which leaders of both sides the partitions were copied, as far as is known."""
+        return self.leaders.stamps
 
     @property
     def remote_ids(self) -> Mapping[str, str]:

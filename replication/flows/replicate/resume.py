@@ -44,14 +44,15 @@ def settle_positions(
     )
     context.tables.record_events(context.config.flow, found.events)
     context.tables.record_events(context.config.flow, _changes(plan, map_writer, found))
-    map_writer.replace(FinishedRuns(generation, found.recut, plan.source_ids))
+    map_writer.leaders.begin(plan, found.positions, found.epochs)
+    map_writer.replace(FinishedRuns(generation, found.recut, plan.source_ids, epochs=found.epochs))
     map_writer.forget({*found.void, *found.recreated})
     map_writer.record(found.new_runs, plan.source_ids)
     map_writer.placed -= found.adopted
     others = {*found.void, *found.recreated, *found.adopted, *found.recut}
     own = {tp: runs for tp, runs in found.new_runs.items() if tp not in others}
     context.board.settle(found.positions, own)
-    map_writer.write(FinishedRuns(generation, found.new_runs, plan.source_ids))
+    map_writer.write(FinishedRuns(generation, found.new_runs, plan.source_ids, epochs=found.epochs))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(found.void, before_generation=generation)
     for text in found.warnings:

@@ -148,8 +148,9 @@ public final class AdminCalls implements AutoCloseable {
   }
 
   /**
-   * Offsets and timestamps of partitions, {@code [[topic, partition, time], ...]}, in that order; a
-   * time of -1 is the log end, one of -2 its start, one of -3 the record with the newest timestamp.
+   * Offsets, timestamps and leader epochs of partitions, {@code [[topic, partition, time], ...]},
+   * in that order; a time of -1 is the log end, one of -2 its start, one of -3 the record with the
+   * newest timestamp.
    */
   public String listOffsets(String partitions, boolean committed, int timeoutMs)
       throws JsonProcessingException {

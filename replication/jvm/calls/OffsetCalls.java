@@ -34,8 +34,8 @@ final class OffsetCalls {
   }
 
   /**
-   * The offset and timestamp of each of {@code [[topic, partition, time], ...]}, in that order, or
-   * its error.
+   * The offset, timestamp and leader epoch of each of {@code [[topic, partition, time], ...]}, in
+   * that order, or its error.
    *
    * <p>The client would wait for a partition that does not exist until the timeout, hence the look
    * before.
@@ -105,7 +105,11 @@ final class OffsetCalls {
   }
 
   private static JsonNode place(ListOffsetsResultInfo found) {
-    return JsonNodeFactory.instance.arrayNode().add(found.offset()).add(found.timestamp());
+    return JsonNodeFactory.instance
+        .arrayNode()
+        .add(found.offset())
+        .add(found.timestamp())
+        .add(found.leaderEpoch().orElse(null));
   }
 
   private static OffsetSpec spec(long time) {

@@ -84,9 +84,9 @@ public final class RecordReader implements AutoCloseable {
 
   /**
    * Records, then the partitions whose end was reached, big-endian: a count and that many records
-   * of partition number, offset, timestamp, whether the cluster has set it, key, value, count of
-   * headers, headers; a count and that many partition numbers. Bytes have their length before them,
-   * -1 for null.
+   * of partition number, offset, timestamp, whether the cluster has set it, leader epoch (-1 if
+   * unknown), key, value, count of headers, headers; a count and that many partition numbers. Bytes
+   * have their length before them, -1 for null.
    */
   public byte[] poll(int timeoutMs) throws IOException {
     var bytes = new ByteArrayOutputStream();
@@ -124,6 +124,7 @@ public final class RecordReader implements AutoCloseable {
       out.writeLong(record.offset());
       out.writeLong(record.timestamp());
       out.writeBoolean(record.timestampType() == TimestampType.LOG_APPEND_TIME);
+      out.writeInt(record.leaderEpoch().orElse(-1));
       write(out, record.key());
       write(out, record.value());
       Header[] headers = record.headers().toArray();

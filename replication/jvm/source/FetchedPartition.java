@@ -1,7 +1,9 @@
 package replication.source;
 
 import java.util.List;
+import java.util.Optional;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.unsafe.types.UTF8String;
 import replication.producer.PartitionCopy;
@@ -21,6 +23,7 @@ final class FetchedPartition {
   final Integer number;
 
   private long next;
+  private Integer epoch; // of the leader that has the record before; null if nobody knows it
   private long until;
   private boolean isFinished;
   private List<ConsumerRecord<byte[], byte[]>> records = List.of();
@@ -30,8 +33,9 @@ final class FetchedPartition {
   private PartitionCopy first; // of which this batch has sent a record that was not answered yet
   private boolean isAnswered; // to what this batch has sent
 
-  FetchedPartition(TopicPartition partition, long from) {
+  FetchedPartition(TopicPartition partition, long from, Integer epoch) {
     this.partition = partition;
+    this.epoch = epoch;
     topic = UTF8String.fromString(partition.topic());
     number = partition.partition();
     next = from;
@@ -45,6 +49,35 @@ final class FetchedPartition {
   /** The offset after the last record that was fetched. */
   long fetchedUntil() {
     return records.isEmpty() ? next : records.get(records.size() - 1).offset() + 1;
+  }
+
+  /** The epoch of the leader that has the record before {@link #next}; null if unknown. */
+  Integer epoch() {
+    return epoch;
+  }
+
+  /** Where a client goes on after the last record that was passed on. */
+  OffsetAndMetadata place() {
+    return place(next, epoch);
+  }
+
+  /** Where a client goes on after the last record that was fetched. */
+  OffsetAndMetadata fetchedPlace() {
+    return records.isEmpty()
+        ? place()
+        : place(fetchedUntil(), epochOf(records.get(records.size() - 1)));
+  }
+
+  /**
+   * With the epoch, the client asks the next leader whether its log is still the one that was read
+   * up to there.
+   */
+  private static OffsetAndMetadata place(long offset, Integer epoch) {
+    return new OffsetAndMetadata(offset, Optional.ofNullable(epoch), "");
+  }
+
+  private static Integer epochOf(ConsumerRecord<byte[], byte[]> record) {
+    return record.leaderEpoch().orElse(null);
   }
 
   boolean isFinished() {
@@ -81,6 +114,7 @@ final class FetchedPartition {
     }
     at++;
     next = record.offset() + 1;
+    epoch = epochOf(record);
     return record;
   }
 
@@ -123,6 +157,7 @@ final class FetchedPartition {
   /** Ends the batch: the next one begins at its end, wherever the last record was. */
   void finish() {
     isFinished = true;
+    epoch = next == until ? epoch : null; // a later leader may have what lies in between
     next = until;
     add(List.copyOf(records.subList(at, records.size()))); // what was passed on is let go
   }
@@ -166,6 +201,7 @@ final class FetchedPartition {
   void drop() {
     add(List.of());
     next = LOST;
+    epoch = null;
   }
 
   @Override

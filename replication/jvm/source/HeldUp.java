@@ -217,7 +217,7 @@ final class HeldUp {
   private boolean hold(FetchedPartition partition, Cause cause, Consumer<?, ?> client) {
     boolean isTooMuch = partition.keep(cause.room());
     if (isTooMuch) { // what the client has of it is of no use then
-      client.seek(partition.partition, partition.fetchedUntil());
+      client.seek(partition.partition, partition.fetchedPlace());
     }
     client.pause(List.of(partition.partition)); // or it would hand out what follows
     partitions.put(partition, cause);

@@ -37,6 +37,7 @@ final class Relay {
   private final PartitionTasks partitionTasks;
   private final Map<String, Turns> turnsOf = new ConcurrentHashMap<>(); // by share
   private final Map<TopicPartition, Long> next = new ConcurrentHashMap<>(); // that was passed on
+  private final Map<TopicPartition, Integer> epochs = new ConcurrentHashMap<>(); // of what was
   private final Set<TopicPartition> read = ConcurrentHashMap.newKeySet(); // by a task, now
   private final Set<Object> running = new HashSet<>(); // queries whose batch is planned
   private volatile boolean isHurried;
@@ -101,6 +102,8 @@ final class Relay {
 
   /** Takes note of what a task has passed on, which ends well. */
   void passed(SourceOffsets offsets) {
+    epochs.keySet().removeAll(offsets.map().keySet());
+    epochs.putAll(offsets.epochs());
     next.putAll(offsets.map());
     read.removeAll(offsets.map().keySet());
   }
@@ -109,8 +112,9 @@ final class Relay {
   List<TaskShare.Range> rest(Collection<TaskShare.Range> ranges) {
     List<TaskShare.Range> rest = new ArrayList<>();
     for (TaskShare.Range range : ranges) {
-      long from = next.getOrDefault(range.partition(), range.from());
-      rest.add(new TaskShare.Range(range.partition(), from, range.until()));
+      TopicPartition tp = range.partition();
+      Long from = next.get(tp);
+      rest.add(from == null ? range : new TaskShare.Range(tp, from, range.until(), epochs.get(tp)));
     }
     return rest;
   }

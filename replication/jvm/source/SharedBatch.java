@@ -44,7 +44,7 @@ final class SharedBatch implements Batch {
               : SourceOffsets.parse(ends).map();
     }
     LogEnds.checkAll(starts.keySet(), until);
-    List<TaskShare.Range> ranges = SharedSource.ranges(from, until);
+    List<TaskShare.Range> ranges = SharedSource.ranges(from, until, Map.of());
     PartitionTasks partitionTasks = new PartitionTasks(starts.keySet(), tasks);
     return SharedStream.shares(UUID.randomUUID().toString(), "", tasks, ranges, partitionTasks);
   }

@@ -104,9 +104,9 @@ final class SharedConsumer {
     for (TaskShare.Range range : ranges) {
       FetchedPartition partition = fetched.get(range.partition());
       if (partition == null || partition.next() != range.from()) {
-        partition = new FetchedPartition(range.partition(), range.from());
+        partition = new FetchedPartition(range.partition(), range.from(), range.epoch());
         fetched.put(range.partition(), partition);
-        consumer.seek(range.partition(), range.from());
+        consumer.seek(range.partition(), partition.place());
       }
       partition.begin(range.until());
       open.add(partition);
@@ -200,7 +200,7 @@ final class SharedConsumer {
         partition.pause();
         ready.remove(partition);
         current = current == partition ? null : current;
-        consumer.seek(partition.partition, partition.next());
+        consumer.seek(partition.partition, partition.place());
         consumer.pause(List.of(partition.partition));
       } else if (!isPaused && paused.contains(partition.partition)) {
         consumer.resume(List.of(partition.partition));
@@ -285,7 +285,7 @@ final class SharedConsumer {
     ClientSettings.close(consumer);
     consumer = connect.apply(settings);
     consumer.assign(open.stream().map(partition -> partition.partition).toList());
-    open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedUntil()));
+    open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedPlace()));
     consumer.pause(heldUp.paused());
     consumer.pause(consumer.assignment().stream().filter(paused::contains).toList());
     fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
@@ -365,8 +365,14 @@ final class SharedConsumer {
   /** Where each partition is. The client is not asked: it waits while a leader is unknown. */
   SourceOffsets offsets() {
     Map<TopicPartition, Long> next = new LinkedHashMap<>();
-    fetched.values().forEach(partition -> next.put(partition.partition, partition.next()));
-    return SourceOffsets.of(next);
+    Map<TopicPartition, Integer> epochs = new LinkedHashMap<>();
+    for (FetchedPartition partition : fetched.values()) {
+      next.put(partition.partition, partition.next());
+      if (partition.epoch() != null) {
+        epochs.put(partition.partition, partition.epoch());
+      }
+    }
+    return SourceOffsets.of(next, epochs);
   }
 
   void close() {

@@ -32,6 +32,10 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  */
 public final class SharedSource implements TableProvider {
   static final String STARTS = "startingOffsets";
+
+  /** In the same form, the epochs of the leaders that had the records before, where known. */
+  static final String EPOCHS = "startingEpochs";
+
   static final String ENDS = "endingOffsets";
   static final String LATEST = "latest";
 
@@ -67,7 +71,9 @@ public final class SharedSource implements TableProvider {
 
   /** What is to be read of the partitions that have {@code ends}. */
   static List<TaskShare.Range> ranges(
-      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> ends) {
+      Map<TopicPartition, Long> starts,
+      Map<TopicPartition, Long> ends,
+      Map<TopicPartition, Integer> epochs) {
     List<TaskShare.Range> ranges = new ArrayList<>();
     starts.forEach(
         (tp, start) -> {
@@ -77,7 +83,7 @@ public final class SharedSource implements TableProvider {
                 DATA_LOSS + tp + " ends at " + end + ", before offset " + start);
           }
           if (end > start) {
-            ranges.add(new TaskShare.Range(tp, start, end));
+            ranges.add(new TaskShare.Range(tp, start, end, epochs.get(tp)));
           }
         });
     return ranges;

@@ -42,7 +42,7 @@ final class SharedStream
   private boolean isDrain;
 
   SharedStream(CaseInsensitiveStringMap options) {
-    start = SourceOffsets.parse(options.get(SharedSource.STARTS));
+    start = start(options);
     generation = options.getOrDefault("generation", "");
     tasks = SharedSource.tasks(options, start.map().size());
     limit = options.getLong("maxOffsetsPerTrigger", Long.MAX_VALUE);
@@ -51,6 +51,15 @@ final class SharedStream
     partitionTasks = new PartitionTasks(start.map().keySet(), tasks);
     relayName = options.getOrDefault(SharedSource.RELAY, "");
     relay = relay(options);
+  }
+
+  private static SourceOffsets start(CaseInsensitiveStringMap options) {
+    Map<TopicPartition, Long> next = SourceOffsets.parse(options.get(SharedSource.STARTS)).map();
+    Map<TopicPartition, Integer> epochs = new HashMap<>();
+    SourceOffsets.parse(options.getOrDefault(SharedSource.EPOCHS, "{}"))
+        .map()
+        .forEach((tp, epoch) -> epochs.put(tp, epoch.intValue()));
+    return SourceOffsets.of(next, epochs);
   }
 
   private Relay relay(CaseInsensitiveStringMap options) {
@@ -150,7 +159,7 @@ final class SharedStream
     Map<TopicPartition, Long> ends = ((SourceOffsets) until).map();
     starts.replaceAll(
         (tp, start) -> LeftOut.goesBack(generation, tp, ends.get(tp)) ? ends.get(tp) : start);
-    return plan(starts, ends);
+    return plan(starts, ends, epochs(from));
   }
 
   /** The tasks of a Real-Time batch, which ends by time. */
@@ -159,12 +168,29 @@ final class SharedStream
     Map<TopicPartition, Long> starts = ((SourceOffsets) from).map();
     Map<TopicPartition, Long> without = new HashMap<>();
     starts.keySet().forEach(tp -> without.put(tp, TaskShare.NO_END));
-    return plan(starts, without);
+    return plan(starts, without, epochs(from));
+  }
+
+  /** What is known of the leaders at the start of a batch, also where Spark has kept its JSON. */
+  private Map<TopicPartition, Integer> epochs(Offset from) {
+    SourceOffsets at = (SourceOffsets) from;
+    Map<TopicPartition, Integer> known = new HashMap<>(at.epochs());
+    start
+        .epochs()
+        .forEach(
+            (tp, epoch) -> {
+              if (start.map().get(tp).equals(at.map().get(tp))) {
+                known.putIfAbsent(tp, epoch);
+              }
+            });
+    return known;
   }
 
   private InputPartition[] plan(
-      Map<TopicPartition, Long> starts, Map<TopicPartition, Long> batchEnds) {
-    List<TaskShare.Range> ranges = SharedSource.ranges(starts, batchEnds);
+      Map<TopicPartition, Long> starts,
+      Map<TopicPartition, Long> batchEnds,
+      Map<TopicPartition, Integer> epochs) {
+    List<TaskShare.Range> ranges = SharedSource.ranges(starts, batchEnds, epochs);
     if (relay != null) {
       return shares(relayName, relayName, tasks, ranges, relay.plan(this, starts));
     }
@@ -198,16 +224,18 @@ final class SharedStream
   public Offset mergeOffsets(PartitionOffset[] ofTasks) {
     Map<TopicPartition, Long> from = new HashMap<>();
     Map<TopicPartition, Long> until = new HashMap<>();
+    Map<TopicPartition, Integer> epochs = new HashMap<>();
     for (PartitionOffset offsets : ofTasks) {
       TaskOffsets read = (TaskOffsets) offsets;
       from.putAll(read.from().map());
       until.putAll(read.until().map());
+      epochs.putAll(read.until().epochs());
     }
     batchStarts = SourceOffsets.of(from);
     if (relay != null) {
       relay.ended(this);
     }
-    return SourceOffsets.of(until);
+    return SourceOffsets.of(until, epochs);
   }
 
   /**

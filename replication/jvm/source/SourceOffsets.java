@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.ObjectMapper;
 import java.io.Serializable;
 import java.util.Collections;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.Map;
 import java.util.SortedMap;
 import java.util.TreeMap;
@@ -22,12 +23,30 @@ final class SourceOffsets extends Offset implements Serializable {
                 int order = one.topic().compareTo(other.topic());
                 return order != 0 ? order : Integer.compare(one.partition(), other.partition());
               });
+  private final HashMap<TopicPartition, Integer> epochs = new HashMap<>();
   private transient String json;
 
   static SourceOffsets of(Map<TopicPartition, Long> next) {
     SourceOffsets offsets = new SourceOffsets();
     offsets.next.putAll(next);
     return offsets;
+  }
+
+  /** The same with the epochs of the leaders that have the records before, as far as known. */
+  static SourceOffsets of(Map<TopicPartition, Long> next, Map<TopicPartition, Integer> epochs) {
+    SourceOffsets offsets = of(next);
+    offsets.epochs.putAll(epochs);
+    return offsets;
+  }
+
+  /** The epoch of the leader that has the record before an offset; null if nobody knows it. */
+  Integer epoch(TopicPartition partition) {
+    return epochs.get(partition);
+  }
+
+  /** All that are known. They are not part of the JSON, which others read. */
+  Map<TopicPartition, Integer> epochs() {
+    return epochs;
   }
 
   static SourceOffsets parse(String json) {

@@ -12,8 +12,12 @@ final class TaskShare implements InputPartition {
   /** Of a Real-Time batch, which ends by time. */
   static final long NO_END = Long.MAX_VALUE;
 
-  /** Offsets of a partition, the last one excluded. */
-  record Range(TopicPartition partition, long from, long until) implements Serializable {}
+  /**
+   * Offsets of a partition, the last one excluded, and the epoch of the leader that has the record
+   * before them; null if nobody knows it.
+   */
+  record Range(TopicPartition partition, long from, long until, Integer epoch)
+      implements Serializable {}
 
   /** Under which the task's consumer is kept for the next batch of the stream. */
   private final String consumerKey;

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 import pytest
 
 from replication.model import Position, TopicPartition
+from replication.offsets.epochs import Stamps
 from replication.positions.measure import current_spans
 from replication.positions.sides import AskedSides
 from replication.state.offset_rows import Anchor
@@ -23,6 +24,7 @@ class Stored:
 
     anchors: Mapping[TopicPartition, Anchor] = field(default_factory=dict)
     remote_ids: Mapping[str, str] = field(default_factory=dict)
+    stamps: Mapping[TopicPartition, Stamps] = field(default_factory=dict)
 
 
 def test_only_what_the_flow_cannot_have_written_counts_as_empty(

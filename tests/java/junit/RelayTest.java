@@ -39,7 +39,7 @@ final class RelayTest {
 
   /** A task's share as a query plans it, whose own offset is {@code from}. */
   private TaskShare share(long from) {
-    TaskShare.Range range = new TaskShare.Range(A, from, TaskShare.NO_END);
+    TaskShare.Range range = new TaskShare.Range(A, from, TaskShare.NO_END, null);
     return new TaskShare(name + "#0", name, List.of(range), new String[0]);
   }
 

@@ -84,7 +84,7 @@ final class SchemaGateTest {
   }
 
   private static TaskShare.Range range(TopicPartition tp, long from, long until) {
-    return new TaskShare.Range(tp, from, until);
+    return new TaskShare.Range(tp, from, until, null);
   }
 
   private void tell(String part, String pairs) {

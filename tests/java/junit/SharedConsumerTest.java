@@ -11,6 +11,7 @@ import static org.junit.jupiter.api.Assertions.fail;
 import java.nio.ByteBuffer;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -27,6 +28,7 @@ import java.util.stream.Stream;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetOutOfRangeException;
 import org.apache.kafka.clients.consumer.OffsetResetStrategy;
 import org.apache.kafka.clients.producer.ProducerRecord;
@@ -78,6 +80,7 @@ final class SharedConsumerTest {
     private final Map<TopicPartition, Long> positions = new HashMap<>();
     private final Set<TopicPartition> turns = new LinkedHashSet<>(); // the last one had its last
     private final List<TopicPartition> seeks = new ArrayList<>();
+    private final List<Integer> epochs = new ArrayList<>(); // of the seeks
     private final List<Duration> waits = new ArrayList<>();
     private boolean isWoken;
     private KafkaException trouble;
@@ -100,6 +103,12 @@ final class SharedConsumerTest {
       super.seek(tp, offset);
       seeks.add(tp);
       positions.put(tp, offset);
+    }
+
+    @Override
+    public synchronized void seek(TopicPartition tp, OffsetAndMetadata place) {
+      seek(tp, place.offset());
+      epochs.add(place.leaderEpoch().orElse(null));
     }
 
     @Override
@@ -160,7 +169,9 @@ final class SharedConsumerTest {
     }
   }
 
-  private static ConsumerRecord<byte[], byte[]> record(TopicPartition tp, long offset, int size) {
+  private Integer epoch; // of the leader that has appended the records
+
+  private ConsumerRecord<byte[], byte[]> record(TopicPartition tp, long offset, int size) {
     return new ConsumerRecord<>(
         tp.topic(),
         tp.partition(),
@@ -172,7 +183,7 @@ final class SharedConsumerTest {
         null,
         new byte[0],
         new RecordHeaders(),
-        java.util.Optional.empty());
+        java.util.Optional.ofNullable(epoch));
   }
 
   private SharedConsumer shared(Map<String, String> options) {
@@ -192,7 +203,7 @@ final class SharedConsumerTest {
   }
 
   private static TaskShare.Range range(TopicPartition tp, long from, long until) {
-    return new TaskShare.Range(tp, from, until);
+    return new TaskShare.Range(tp, from, until, null);
   }
 
   /** The records of a batch up to its end, as {@code partition:offset}. */
@@ -206,6 +217,43 @@ final class SharedConsumerTest {
     }
     read.sort(null);
     return read;
+  }
+
+  @Test
+  void eachSeekTellsTheClientWhichLeaderHadTheRecordBefore() {
+    consumer = shared(Map.of("flow", FLOW));
+    epoch = 7;
+    most = 1;
+    logs.add(A, 1, 0, 1, 2, 3);
+    consumer.begin(List.of(new TaskShare.Range(A, 0, TaskShare.NO_END, 5)));
+    assertEquals(List.of(5), client().epochs, "as the driver knows it");
+
+    assertEquals(0, consumer.next(10).offset());
+    try {
+      PausedPartitions.set(Map.of(FLOW, Set.of(A)));
+      assertNull(consumer.next(10));
+      assertEquals(List.of(5, 7), client().epochs, "after the first record");
+      assertEquals(Map.of(A, 7), consumer.offsets().epochs(), "for the next batch");
+      PausedPartitions.set(Map.of());
+      epoch = null; // of a broker that says none
+      assertEquals(1, consumer.next(10).offset());
+      PausedPartitions.set(Map.of(FLOW, Set.of(A)));
+      assertNull(consumer.next(10));
+      assertEquals(Arrays.asList(5, 7, null), client().epochs, "an unknown one is none");
+      assertEquals(Map.of(), consumer.offsets().epochs());
+    } finally {
+      PausedPartitions.set(Map.of());
+    }
+  }
+
+  @Test
+  void whereABatchEndsBehindItsLastRecordNobodyKnowsTheLeader() {
+    epoch = 7;
+    logs.add(A, 1, 0, 1);
+    logs.ends.put(A, 5L); // markers of a later leader
+    assertEquals(List.of("0:0", "0:1"), batch(range(A, 0, 5)));
+
+    assertEquals(Map.of(), consumer.offsets().epochs());
   }
 
   @Test
@@ -394,6 +442,7 @@ final class SharedConsumerTest {
     logs.add(A, 2_000_000, LongStream.range(0, 40).toArray()); // 80 MB of 64 MiB
     logs.add(A, 100, LongStream.range(40, 200_000).toArray());
     most = 40;
+    epoch = 7;
     consumer.begin(List.of(range(A, 0, TaskShare.NO_END)));
     for (int record = 0; record < 200_000; record++) {
       assertEquals(record, consumer.next(60_000).offset());
@@ -408,6 +457,7 @@ final class SharedConsumerTest {
       assertEquals(record, consumer.next(60_000).offset());
     }
     assertEquals(12, asked.size(), "they are smaller again, and for longer");
+    assertEquals(List.of(7), client().epochs, "each new client is told the last record's leader");
   }
 
   @Test

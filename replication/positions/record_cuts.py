@@ -1,0 +1,147 @@
+"""Notices by records that a log has lost its end and has grown again, where no broker says it.
+
+So it is where the offset map is of an earlier version, where brokers tell no leader epochs, and
+where records were copied while a leader changed. The last record that the map has is compared with
+its original.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from replication.kafka.reader import read_records
+from replication.model import Position, TopicPartition
+from replication.offsets.guard import Refusal, source_truncated, target_truncated
+from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.resume import CountAhead, Decision, Resume
+from replication.offsets.runs import OffsetRun
+from replication.positions.diverge import with_cut
+from replication.positions.originals import Copies, Originals
+from replication.positions.sides import FlowSides
+from replication.positions.spans import LogSpans
+from replication.positions.survey import Stored
+from replication.positions.tails import fingerprints_at
+from replication.topics.copy_rule import copy_rule
+from replication.topics.topic_plan import TopicPlan
+
+
+def find_cuts(
+    context: FlowSides,
+    plan: TopicPlan,
+    stored: Stored,
+    spans: LogSpans,
+    decisions: Mapping[TopicPartition, Decision],
+) -> dict[TopicPartition, Refusal]:
+    """Returns the refusals of unsure partitions whose source or target was cut; usually none.
+
+    A record that either side no longer has is not compared: retention may have deleted it.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        stored: Its offset map.
+        spans: Of the partitions.
+        decisions: What the survey of them has found.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+        StateError: The offset map cannot be read.
+    """
+    resumed = {
+        tp: at.anchor if isinstance(at, CountAhead) else at.position
+        for tp, at in decisions.items()
+        if isinstance(at, CountAhead | Resume) and any(tp in side for side in spans.unsure)
+    }
+    if not resumed:
+        return {}
+    rule = copy_rule(context.config, {tp.topic for tp in resumed})
+    maps = stored.maps({tp: at.upstream for tp, at in resumed.items()})
+    last = {
+        tp: run
+        for tp, found in maps.items()
+        if (run := _last_copied(found.offsets.runs, resumed[tp]))
+    }
+    with Originals(context, rule) as source:
+        offsets = {tp: run.src_until - 1 for tp, run in last.items()}
+        originals = fingerprints_at(source, offsets)
+    with Copies(context, rule, "read_uncommitted") as target:
+        offsets = {plan.copy_of(tp): run.tgt_until - 1 for tp, run in last.items()}
+        copies = fingerprints_at(target, offsets)
+    return {
+        tp: _refusal(context, plan, stored, spans, tp, run)
+        for tp, run in last.items()
+        if tp in originals and not originals[tp].equals(copies.get(plan.copy_of(tp), originals[tp]))
+    }
+
+
+def _last_copied(runs: Sequence[OffsetRun], at: Position) -> OffsetRun | None:
+    """Returns the last run on the target, if of its last record both offsets are known.
+
+    One that lies before a place to which the flow has gone back may be of records that the source
+    has lost since, which somebody has decided on.
+    """
+    copied = (run for run in runs if run.count)
+    last = max(copied, key=lambda run: run.tgt_until, default=None)
+    if last is None or not last.is_dense:
+        return None
+    is_before = last.src_until <= at.upstream and last.tgt_until <= at.downstream
+    return last if is_before else None
+
+
+def _refusal(
+    context: FlowSides,
+    plan: TopicPlan,
+    stored: Stored,
+    spans: LogSpans,
+    tp: TopicPartition,
+    run: OffsetRun,
+) -> Refusal:
+    """Returns the refusal of *tp*, of whose *run* the last record and its copy differ."""
+    remote, (earliest, end), log_end = plan.copy_of(tp), spans.source(tp), spans.target_ends[tp]
+    pair, runs, is_shared = (tp, remote), stored.runs(tp), plan.is_shared(tp)
+    own, copy = f"offset {run.src_until - 1}", f"offset {run.tgt_until - 1}"
+    at = max(earliest, min(run.src_until, end))
+    of_source = replace(
+        source_truncated(run.end, (earliest, end), log_end, None),
+        text=f"{own} of {tp} no longer holds the record that was copied to {copy} of {remote}: the "
+        "end of its log was lost, and other records have taken its place",
+        skip=at,
+    )
+    of_target = replace(
+        target_truncated(run.end, (earliest, end), log_end, None),
+        text=f"{copy} of {remote} no longer holds the copy of {own}: the end of its log was lost, "
+        "and others have written there since",
+    )
+    is_source_sure, is_target_sure = (tp not in unsure for unsure in spans.unsure)
+    refined = with_cut(context, pair, of_source, runs, is_shared=is_shared)
+    if is_target_sure or (not is_source_sure and _side(context, pair, refined, runs) == "source"):
+        return replace(refined, since=None) if is_shared else refined
+    return with_cut(context, pair, of_target, runs, is_shared=is_shared)
+
+
+def _side(
+    context: FlowSides,
+    pair: tuple[TopicPartition, TopicPartition],
+    refusal: Refusal,
+    runs: Sequence[OffsetRun],
+) -> Literal["source", "target"]:
+    """Returns which side was cut: there, a leader of a later epoch goes on.
+
+    Where both or neither do, it is the source: going on at the cut loses nothing then.
+    """
+    at = None if refusal.replicated is None else OffsetMap(runs).translate(refusal.replicated)
+    if refusal.replicated is None or not isinstance(at, Exact):
+        return "source"
+    config = context.config
+    steps = (
+        _is_step(config.source.consumer, pair[0], refusal.replicated),
+        _is_step(config.target.consumer, pair[1], at.offset),
+    )
+    return "target" if steps == (False, True) else "source"
+
+
+def _is_step(consumer: Mapping[str, str], tp: TopicPartition, offset: int) -> bool:
+    """Returns whether the record at *offset* is of a later leader than the one before it."""
+    found = read_records(consumer, tp, max(0, offset - 1), offset + 1, "read_uncommitted")
+    epochs = [one.epoch for one in found]
+    return len(set(epochs)) > 1 or (offset == 0 and bool(epochs) and epochs[0] != 0)
