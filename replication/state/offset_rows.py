@@ -6,7 +6,7 @@ from operator import itemgetter
 from typing import Any, Final, Protocol
 
 from replication.model import Position, TopicPartition
-from replication.offsets.epochs import UNSTAMPED, Epochs, Stamps
+from replication.offsets.epochs import UNKNOWN, UNSTAMPED, Epochs, Stamps
 from replication.offsets.live_map import TopicMap
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun, is_placed, merge_runs
@@ -85,6 +85,8 @@ def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
         (placed.add if is_placed(run) else placed.discard)(tp)
         epochs = Epochs(row.get("source_epoch"), row.get("target_epoch"))
         stamps[tp] = UNSTAMPED.renewed(run.end, epochs)
+        if epochs == UNKNOWN:  # whatever an earlier topic of that name has
+            del stamps[tp]
         until[tp] = row["replicated_until"]
         last_generation = max(last_generation, row["generation"])
         rows += row["rows"]

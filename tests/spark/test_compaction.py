@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, Position, TopicPartition
+from replication.offsets.epochs import Epochs, Stamp, Stamps
 from replication.offsets.map import NoAnswer, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, merge_runs
 from replication.offsets.thinning import RESOLUTION, thin_runs
@@ -50,7 +51,8 @@ by_both_at_length = pytest.mark.parametrize(
 def append(tables: Tables, start: int, flow: Flow = FLOW, compact_after: int = 1_000) -> None:
     run = OffsetRun(start, start + 10, start, 10)
     table = OffsetTable(tables, flow, compact_after)
-    table.append(FinishedRuns(start + 1, {ORDERS_0: [run]}, IDS))
+    epochs = {ORDERS_0: Epochs(start, None)}
+    table.append(FinishedRuns(start + 1, {ORDERS_0: [run]}, IDS, epochs=epochs))
 
 
 def rows(tables: Tables, flow: Flow = FLOW) -> list[tuple[object, ...]]:
@@ -170,7 +172,10 @@ def test_maps_of_shared_partitions_are_thinned_and_skip_nothing(tables: Tables) 
 
 @by_both
 def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables) -> None:
-    recreated = FinishedRuns(5, {ORDERS_1: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-0"})
+    old = {ORDERS_1: Epochs(9, 9)}
+    recreated = FinishedRuns(
+        5, {ORDERS_1: [OffsetRun(0, 5, 50, 5)]}, {"orders": "id-0"}, epochs=old
+    )
     OffsetTable(tables, FLOW).append(recreated)
     for start in (0, 10, 20):
         append(tables, start)
@@ -192,6 +197,7 @@ def test_a_flow_compacts_its_own_rows_only_and_goes_on_as_before(tables: Tables)
         70,
         {**before.anchors, ORDERS_0: Anchor(Position(40, 40), "id-1")},
         {**before.replicated_until, ORDERS_0: 40},
+        stamps={ORDERS_0: Stamps(Stamp(40, 30), None)},
     )
     assert (after.rows, after.compacted_rows) == (3, 3)
 
