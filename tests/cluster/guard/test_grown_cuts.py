@@ -9,16 +9,27 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
+from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
+from replication.model import Mode, TopicPartition
 from replication.offsets.map import Exact
+from replication.spark.paused import pause_partitions
 from tests.support.cut_log import cut_log, log_bytes
-from tests.support.flows import flow_config
+from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
+from tests.support.mirror_files import FLOW
 from tests.support.numbered import drain, jump, numbered, numbers, translations
 from tests.support.offset_tables import forget_epochs
+from tests.support.stored import stored, stored_runs
 from tests.support.topics import send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
+
+
+def written_until(flow: RunningFlow, topic: str) -> int:
+    """The end of the stored map."""
+    runs = stored_runs(flow.tables, FLOW, TopicPartition(topic, 0))
+    return runs[-1].src_until if runs else 0
 
 
 @pytest.mark.parametrize("state", ["with epochs", "of the version before"])
@@ -54,5 +65,44 @@ def test_a_source_that_has_grown_beyond_the_map_goes_on_at_the_cut(
 
     assert numbers(target, f"A.{topic_name}") == [*range(100), *range(200, 260)]
     event = jump(flow)
+    assert (event.reaction, event.offset_from, event.offset_until) == ("skip", 80, 80)
+    assert translations(flow, topic_name, 80, 140) == [Exact(100), Exact(160)]
+
+
+@pytest.mark.guarantee
+@pytest.mark.parametrize("mode", ["realtime", "microbatch"])
+def test_a_source_that_is_cut_while_the_flow_runs_goes_on_at_the_cut(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_process: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    mode: Mode,
+) -> None:
+    _, target = clusters
+    remote = f"A.{topic_name}"
+    settings = {
+        "replication.guard.source-truncated": "skip",
+        "state.write.interval.seconds": "1",
+        "replication.source": "shared",
+    }
+    config = flow_config(own_process, target, topic_name, settings)
+    create_topic(own_process.bootstrap, topic_name, 1)
+    send_records(own_process, topic_name, numbered(0, 80))
+    size = log_bytes(own_process, topic_name)
+    send_records(own_process, topic_name, numbered(80, 100))
+    flow = RunningFlow(spark, tmp_path, config, mode)
+    flow.until(lambda: log_ends(target.bootstrap, [remote]).get(remote, 0) == 100)
+    flow.until(lambda: written_until(flow, topic_name) == 100)
+
+    pause_partitions(spark, config.flow, [TopicPartition(topic_name, 0)])  # as a busy task would
+    cut_log(own_process, topic_name, size)
+    send_records(own_process, topic_name, numbered(200, 260))
+    pause_partitions(spark, config.flow, ())
+    flow.until(lambda: 259 in numbers(target, remote), 120)
+    flow.stop()
+
+    assert numbers(target, remote) == [*range(100), *range(200, 260)]
+    (event,) = [each for each in stored(flow.tables, "events") if each.kind == "jumped"]
     assert (event.reaction, event.offset_from, event.offset_until) == ("skip", 80, 80)
     assert translations(flow, topic_name, 80, 140) == [Exact(100), Exact(160)]
