@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import click
 
+from replication.cli.without_spark import name_what_is_absent
 from replication.mm2.custom import CustomClass, ask_with
 
 DISTRIBUTION: Final = "kafka-replication-on-spark"
@@ -77,6 +78,7 @@ class Commands(click.Group):
         """Returns the command *cmd_name*, None if there is none."""
         if cmd_name not in COMMANDS:
             return None
+        name_what_is_absent()
         module = import_module(f"replication.cli.{COMMANDS[cmd_name]}")
         function = cmd_name.replace("-", "_")
         if iskeyword(function):

@@ -7,6 +7,10 @@ from typing import Final
 OUR_JAR: Final = Path(__file__).resolve().parents[1] / "jvm" / "replication.jar"
 """Our Java classes. Set-up compiles them; a wheel contains them."""
 
+NEEDS_SPARK: Final = (
+    "this needs Spark, which is not installed: pip install 'kafka-replication-on-spark[spark]'"
+)
+
 
 def home() -> Path:
     """Returns the folder of the Python environment, the jars and the default state directory."""

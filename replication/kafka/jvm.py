@@ -16,7 +16,7 @@ from typing import Any, Final
 from py4j.java_gateway import JavaGateway, JavaObject, JVMView
 from py4j.protocol import Py4JError
 
-from replication.config.home import OUR_JAR, connector_jars, home
+from replication.config.home import NEEDS_SPARK, OUR_JAR, connector_jars, home
 from replication.config.java_options import SERIAL, collector
 from replication.errors import SetupError
 from replication.java import java_class, known_class
@@ -41,6 +41,8 @@ def kafka_jars() -> list[Path]:
     if not client:
         raise SetupError(f"no Kafka client under {home()}: run ./spark-submit.sh --setup first")
     of_pyspark = [jar for name in NEEDED_OF_PYSPARK for jar in pyspark_jars(name)]
+    if not of_pyspark:
+        raise SetupError(NEEDS_SPARK)
     return [*client, *of_pyspark, OUR_JAR, *user_jars()]
 
 

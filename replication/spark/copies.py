@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
+from pyspark.sql.types import BinaryType, StringType
 
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
@@ -27,7 +27,7 @@ LOG_APPEND_TIME = 1
 """Spark's number of a timestamp that the cluster has set."""
 
 # Types as objects: Spark parses a type's name with the parser of SQL, which takes a start's time.
-_HEADERS = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+_HEADERS = "array<struct<key:string,value:binary>>"
 
 
 def copied(records: DataFrame, rule: CopyRule) -> DataFrame:

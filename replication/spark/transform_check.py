@@ -12,7 +12,7 @@ from py4j.java_gateway import JavaObject
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, BooleanType, DataType
+from pyspark.sql.types import DataType
 
 from replication.config.sql_text import UNSTEADY, is_time_of_day, sql_problems, unsteady
 from replication.errors import first_line
@@ -30,12 +30,7 @@ COLUMNS: Final = (
 )
 """What an expression sees."""
 
-_TYPES: Final[dict[str, DataType]] = {
-    "filter": BooleanType(),
-    "key": BinaryType(),
-    "value": BinaryType(),
-    "headers": HEADERS,
-}
+_TYPES: Final = {"filter": "boolean", "key": "binary", "value": "binary", "headers": HEADERS}
 _OWN: Final = ("UDF", "UDAF", "HiveSimple", "HiveGeneric", "ApplyFunction", "Invoke")
 """Parts of the names of Spark's classes for functions that are not its own."""
 _SUBQUERIES: Final = ("ScalarSubquery", "Exists", "ListQuery", "InSubquery")
@@ -74,12 +69,9 @@ def _expression_problems(frame: DataFrame, part: str, text: str, *, hidden: bool
 
 
 def _type_problems(part: str, found: DataType) -> Iterator[str]:
-    wanted = _TYPES.get(part, BinaryType())
-    if found.simpleString() != wanted.simpleString():
-        yield (
-            f"is of type {found.simpleString()}, and not {wanted.simpleString()}; write for "
-            f"example cast(... as {wanted.simpleString()})"
-        )
+    wanted, given = _TYPES.get(part, "binary"), found.simpleString()
+    if given != wanted:
+        yield f"is of type {given}, and not {wanted}; write for example cast(... as {wanted})"
 
 
 def _plan_problems(frame: DataFrame, evaluated: DataFrame) -> Iterator[str]:

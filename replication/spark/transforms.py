@@ -12,18 +12,18 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
+from pyspark.sql.types import StringType
 
 from replication.model import Chain, TopicPartition, Transform
 from replication.spark.parsed_once import parsed_once
 
-HEADERS: Final = ArrayType(StructType().add("key", StringType()).add("value", BinaryType()))
+HEADERS: Final = "array<struct<key:string,value:binary>>"
 """The type of ``headers``, as an object: a name would be read by the parser of SQL."""
 
 DROPPED: Final = "dropped"
 FAILURE: Final = "failure"
 
-_TYPES: Final = {"key": BinaryType(), "value": BinaryType(), "headers": HEADERS}
+_TYPES: Final = {"key": "binary", "value": "binary", "headers": HEADERS}
 _FAILED: Final = re.compile(
     r"the transform (\S+) fails: its (\w+) \w+ NULL for (\S+)-(\d+) offset (\d+)"
 )
