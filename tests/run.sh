@@ -4,21 +4,13 @@
 # minutes; --soak MODE SECONDS runs the mirror under random faults and nothing else.
 # REPLICATION_TEST_BROKERS=docker runs the shared brokers in containers. --coverage adds a report of the
 # lines that ran, and minutes. --site builds a site of the documents, with a search, in .local/site, and
-# nothing else. Other arguments go to pytest, and nothing else runs.
+# nothing else. quick runs lint, types, and the tests of rules and of the house, which take minutes and
+# start neither Spark nor brokers: what to run before a commit. Other arguments go to pytest, and nothing
+# else runs.
 set -euo pipefail
+case ${1:-} in -h | --help) sed -n '2,/^set/{/^#/s/^# //p}' "${BASH_SOURCE[0]}" && exit ;; esac
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-docker=''
-[ "${REPLICATION_TEST_BROKERS:-}" != docker ] || docker=docker
-./spark-submit.sh --setup dev $docker mm2 java
-./spark-submit.sh --setup kdc hadoop msk || ./spark-submit.sh --setup kdc hadoop msk ||
-  echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
-./spark-submit.sh --setup prometheus || echo 'the tests with Prometheus and promtool are skipped' >&2
-# Debian's Chromium has dozens of packages that only its own installer puts right, so it is installed where nobody minds.
-if [ -n "${CI:-}" ] && [ "$(id -u)" = 0 ] && ! command -v chromium >/dev/null; then
-  { apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }; } >/dev/null 2>&1 || true
-fi
-command -v chromium >/dev/null || echo "the tests of pages are skipped; they need Debian's package chromium" >&2
 home=${REPLICATION_HOME:-$PWD/.local}
 python=$home/venv/bin/python
 
@@ -33,6 +25,26 @@ step() { # NAME COMMAND...
   [ "$code" = 0 ] || { printf '== %s failed after %s s\n' "$name" $((SECONDS - started)) >&2 && exit 1; }
   printf '== %s: %s s\n' "$name" $((SECONDS - started))
 }
+
+if [ "${1:-}" = quick ]; then
+  [ -x "$home/venv/bin/ruff" ] || ./spark-submit.sh --setup dev java
+  step lint "$python" -m ruff check .
+  step types "$python" -m mypy
+  step tests "$python" -m pytest -n "$(nproc)" tests/unit tests/house "${@:2}"
+  exit
+fi
+
+docker=''
+[ "${REPLICATION_TEST_BROKERS:-}" != docker ] || docker=docker
+./spark-submit.sh --setup dev $docker mm2 java
+./spark-submit.sh --setup kdc hadoop msk || ./spark-submit.sh --setup kdc hadoop msk ||
+  echo 'the tests with Kerberos, on YARN and with AWS_MSK_IAM lack their jars' >&2
+./spark-submit.sh --setup prometheus || echo 'the tests with Prometheus and promtool are skipped' >&2
+# Debian's Chromium has dozens of packages that only its own installer puts right, so it is installed where nobody minds.
+if [ -n "${CI:-}" ] && [ "$(id -u)" = 0 ] && ! command -v chromium >/dev/null; then
+  { apt-get install -y chromium || { apt-get update && apt-get install -y chromium; }; } >/dev/null 2>&1 || true
+fi
+command -v chromium >/dev/null || echo "the tests of pages are skipped; they need Debian's package chromium" >&2
 
 shell_syntax() {
   local file
