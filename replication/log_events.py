@@ -36,6 +36,7 @@ Event = Literal[
     "config_sync_failed",
     "configuration_note",
     "configuration_warning",
+    "copying_lost",
     "copying_up_to_rejected",
     "counting_unrecorded",
     "dead_letter",

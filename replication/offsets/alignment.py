@@ -5,7 +5,7 @@ the source records after it. Where a comparison shows that it is not, `align` fi
 which resuming loses no record, at the price of repeating some.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from replication.offsets.fingerprint import Fingerprint
@@ -71,6 +71,66 @@ def align(
         expected = next(source, None)
     upstream = source_end if expected is None else expected.offset
     return Alignment(upstream, sum(run.count for run in runs), target_only, tuple(runs))
+
+
+@dataclass(frozen=True, slots=True)
+class Regrown:
+    """What a target has got behind the place where it was cut.
+
+    Args:
+        present: The first offset of the source that it has got there, and the one after the last:
+            what the flow had still to copy when the log was cut.
+        missing: The offsets before them that were cut off, and are not there again; None if all
+            are.
+        runs: What it has got, in the order of its log.
+    """
+
+    present: tuple[int, int]
+    missing: tuple[int, int] | None
+    runs: tuple[OffsetRun, ...]
+
+
+def align_regrown(
+    lost_from: int,
+    source: Callable[[], Iterator[Fingerprint]],
+    target: Iterator[Fingerprint],
+    *,
+    source_end: int,
+) -> Regrown | None:
+    """Finds what a target has got behind a cut; None if that is anything else than copies.
+
+    First come the records that were to be copied next. What was cut off may follow, as far as an
+    earlier call has led to it.
+
+    Args:
+        lost_from: The source offset of the first record that was cut off.
+        source: Begins the source's records from there on, each time anew.
+        target: The target's records from the cut to the log end.
+        source_end: The offset at which *source* ends.
+    """
+    runs: list[OffsetRun] = []
+    copy = next(target, None)
+    if copy is None:
+        return None
+    originals = source()
+    expected = next((one for one in originals if one.equals(copy)), None)
+    if expected is None:
+        return None
+    first = expected.offset
+    while copy is not None and expected is not None and expected.equals(copy):
+        _add(runs, expected.offset, copy.offset)
+        copy, expected = next(target, None), next(originals, None)
+    present = first, source_end if expected is None else expected.offset
+    lost = (one for one in source() if lost_from <= one.offset < first)
+    expected = next(lost, None)
+    again: list[OffsetRun] = []
+    while copy is not None and expected is not None and expected.equals(copy):
+        _add(again, expected.offset, copy.offset)
+        copy, expected = next(target, None), next(lost, None)
+    if copy is not None:
+        return None
+    missing = None if expected is None else (expected.offset, first)
+    return Regrown(present, missing, (*runs, *again))
 
 
 def _add(runs: list[OffsetRun], upstream: int, downstream: int) -> None:

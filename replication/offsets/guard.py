@@ -36,6 +36,8 @@ class Refusal:
         matched: Runs that are not in the map yet.
         cut: Where the log was cut that has lost records, if that is known: it may have other ones
             from there on.
+        present_from: From this source offset on the target has the records up to ``skip``, although
+            those before it were cut off.
     """
 
     cause: GuardCause
@@ -51,6 +53,7 @@ class Refusal:
     remaining_runs: tuple[OffsetRun, ...] | None = None
     matched: tuple[OffsetRun, ...] = ()
     cut: int | None = None
+    present_from: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +81,10 @@ class Jump:
     @property
     def lost(self) -> tuple[int, int] | None:
         """The source offsets that are not, or may not be, copied: first and end. None if none."""
-        return _span(self.refusal.replicated, self.refusal.earliest, self.position.upstream)
+        until = self.position.upstream
+        if self.refusal.present_from is not None:
+            until = min(until, self.refusal.present_from)
+        return _span(self.refusal.replicated, self.refusal.earliest, until)
 
     @property
     def repeated(self) -> tuple[int, int] | None:
@@ -346,6 +352,7 @@ def with_map(refusal: Refusal, runs: Sequence[OffsetRun], equal_until: int) -> R
         # of what the target has got behind the cut, the map cannot say what it is
         since=since if refusal.log_end == equal_until else None,
         remaining_runs=tuple(kept),
+        cut=equal_until,
     )
 
 

@@ -25,6 +25,7 @@ from replication.positions.measure import current_spans, settled_spans
 from replication.positions.moves import AskedPositions, move_all
 from replication.positions.place import Match
 from replication.positions.refine import refine
+from replication.positions.regrown import place_regrown
 from replication.positions.rule import rule_all
 from replication.positions.settle import InFlight
 from replication.positions.sides import FlowSides
@@ -55,6 +56,8 @@ class Found:
         held: As in `LogSpans`.
         unmoved: Why operators' moves of partitions are of no use any more.
         epochs: As in `LogSpans`.
+        missing: What was cut off the target and has to be copied again before the partitions have
+            their places: the source offsets of the first record and behind the last.
     """
 
     verdicts: Mapping[TopicPartition, Verdict]
@@ -71,6 +74,7 @@ class Found:
     held: frozenset[TopicPartition] = frozenset()
     unmoved: Mapping[TopicPartition, str] = field(default_factory=dict)
     epochs: Mapping[TopicPartition, Epochs] = field(default_factory=dict)
+    missing: Mapping[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def positions(self) -> dict[TopicPartition, Position]:
@@ -134,6 +138,9 @@ def find_by_spans(
     compared = compare(context, plan, stored, spans, left, surveyed.void)
     ruled = rule_all(config, plan, {**refined, **compared.verdicts}, asked.accepted)
     left_out = _left_out(spans, ruled)
+    going = {tp: at for tp, at in ruled.items() if tp.topic not in left_out}
+    regrown, missing = place_regrown(context, plan, going)
+    ruled |= regrown
     found = {tp: at for tp, at in ruled.items() if tp.topic not in left_out}
     moved, unmoved = move_all(plan, spans, found, asked.moves)
     return replace(
@@ -149,6 +156,7 @@ def find_by_spans(
         held=spans.held,
         unmoved=unmoved,
         epochs=spans.epochs,
+        missing=missing,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.offsets.alignment import Alignment, align
+from replication.offsets.alignment import Alignment, align, align_regrown
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import OffsetRun
 
@@ -159,3 +159,31 @@ def test_the_runs_pair_each_matched_record_with_its_copy(crash: tuple[Log, Log, 
     assert in_runs == before
     assert sum(run.count for run in result.runs) == result.matched
     assert len(target) == result.matched + result.target_only
+
+
+@given(
+    st.integers(0, 20), st.integers(0, 8), st.integers(1, 8), st.integers(0, 8), st.integers(0, 8)
+)
+def test_what_a_target_got_behind_a_cut_is_told_from_what_was_cut_off(
+    before: int, lost: int, got: int, later: int, again: int
+) -> None:
+    source = [Fingerprint(at, 7 * at, None) for at in range(before + lost + got + later)]
+    first, until = before + lost, before + lost + got
+    written = [*source[first:until], *source[before : before + min(again, lost)]]
+    target = [Fingerprint(500 + at, one.content, None) for at, one in enumerate(written)]
+
+    found = align_regrown(
+        before, lambda: iter(source[before:]), iter(target), source_end=len(source)
+    )
+
+    assert found is not None
+    if lost:
+        assert found.present == (first, until)
+        left = before + again
+        assert found.missing == ((left, first) if left < first else None)
+    assert sum(run.count for run in found.runs) == len(written)
+    stranger = [*target, Fingerprint(900, -1, None)]
+    assert (
+        align_regrown(before, lambda: iter(source[before:]), iter(stranger), source_end=len(source))
+        is None
+    )

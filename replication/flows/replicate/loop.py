@@ -6,7 +6,9 @@ generation of its own, and the others go on.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from threading import Event
 from typing import Literal
 
@@ -34,7 +36,7 @@ from replication.flows.replicate.standstill import Standstill
 from replication.flows.replicate.start_notes import StartNotes
 from replication.flows.replicate.steer import Steer
 from replication.flows.replicate.topic_ids import names_of
-from replication.flows.replicate.try_alone import copy_up_to_rejected, try_alone
+from replication.flows.replicate.try_alone import Windows, copy_lost, copy_up_to_rejected, try_alone
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.positions.settle import give_up_in_flight
@@ -307,7 +309,12 @@ class _FlowLoop:
         self._number += 1
         with spark_errors(self._flow):
             located = settle_positions(
-                self._context, added, self._map_writer, self._number, "nothing"
+                self._context,
+                added,
+                self._map_writer,
+                self._number,
+                "nothing",
+                copy_lost=partial(self._copy_lost, added),
             )
         self._remember(added, located.positions)
         note_ends(self._context, added.partitions)
@@ -348,7 +355,12 @@ class _FlowLoop:
         """Finds the positions of *plan*'s topics; those without any leave the plan."""
         with spark_errors(self._flow):
             located = settle_positions(
-                self._context, plan, self._map_writer, self._number, self._heartbeats.in_flight
+                self._context,
+                plan,
+                self._map_writer,
+                self._number,
+                self._heartbeats.in_flight,
+                copy_lost=partial(self._copy_lost, plan),
             )
         self._held = located.held  # else nothing of the generation before is in flight
         self._lease.has_settled = not self._held
@@ -357,6 +369,15 @@ class _FlowLoop:
         self._plan = self._choice.narrow(plan, located)
         self._has_gone = bool(located.gone)
         return located.positions
+
+    def _copy_lost(
+        self, plan: TopicPlan, windows: Windows, ends: Mapping[TopicPartition, Position]
+    ) -> None:
+        """Copies *windows* of *plan* again, which were cut off the target."""
+        self._lease.check()
+        self._lease.has_settled = False
+        copy_lost(self._context, plan, self._map_writer, windows, ends, number=self._number)
+        self._number += 1
 
     def _try_alone(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> bool:
         """Tries single records where *plan*'s last were not recorded; tells if any were copied."""

@@ -94,6 +94,21 @@ def copy_up_to_rejected(
     return bool(windows)
 
 
+def copy_lost(
+    context: FlowContext,
+    plan: TopicPlan,
+    map_writer: MapWriter,
+    windows: Windows,
+    ends: Mapping[TopicPartition, Position],
+    *,
+    number: int,
+) -> None:
+    """Copies *windows* again, which were cut off the target; it *ends* there now."""
+    context.log.warning("copying_lost", partitions=len(windows))
+    positions = {tp: Position(start, ends[tp].downstream) for tp, (start, _) in windows.items()}
+    _copy(context, plan, map_writer, positions, windows, number)
+
+
 def _next_records(context: FlowContext, starts: Mapping[TopicPartition, int]) -> Windows:
     """Finds where the next record of each partition is that crosses, from an offset on.
 

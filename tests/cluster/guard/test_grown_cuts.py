@@ -106,3 +106,58 @@ def test_a_source_that_is_cut_while_the_flow_runs_goes_on_at_the_cut(
     (event,) = [each for each in stored(flow.tables, "events") if each.kind == "jumped"]
     assert (event.reaction, event.offset_from, event.offset_until) == ("skip", 80, 80)
     assert translations(flow, topic_name, 80, 140) == [Exact(100), Exact(160)]
+
+
+@pytest.mark.parametrize(
+    ("mode", "policy", "state"),
+    [
+        pytest.param("realtime", "restart", "with epochs", marks=pytest.mark.guarantee),
+        ("microbatch", "restart", "of the version before"),
+        ("microbatch", "skip", "with epochs"),
+    ],
+)
+def test_what_a_target_loses_while_the_flow_runs_is_copied_again_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_process: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    mode: Mode,
+    policy: str,
+    state: str,
+) -> None:
+    source, _ = clusters
+    remote = f"A.{topic_name}"
+    settings = {
+        "replication.guard.target-truncated": policy,
+        "state.write.interval.seconds": "1",
+        "replication.source": "shared",
+    }
+    config = flow_config(source, own_process, topic_name, settings)
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(source, topic_name, numbered(0, 80))
+    drain(spark, tmp_path, config)
+    size = log_bytes(own_process, remote)
+    send_records(source, topic_name, numbered(80, 100))
+    drain(spark, tmp_path, config)
+    if state == "of the version before":
+        forget_epochs(tmp_path)
+    flow = RunningFlow(spark, tmp_path, config, mode)
+    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+
+    cut_log(own_process, remote, size)
+    send_records(source, topic_name, numbered(200, 260))
+    flow.until(lambda: [each for each in stored(flow.tables, "events") if each.kind == "jumped"])
+    send_records(source, topic_name, numbered(300, 330))
+    flow.until(lambda: 329 in numbers(own_process, remote), 120)
+    flow.stop()
+
+    lost = [*range(80, 100)] if policy == "restart" else []
+    assert numbers(own_process, remote) == [
+        *range(80), *range(200, 260), *lost, *range(300, 330)
+    ]  # fmt: skip
+    (event,) = [each for each in stored(flow.tables, "events") if each.kind == "jumped"]
+    assert event.reaction == policy
+    assert ("are not copied" in event.text) == (policy == "skip")
+    assert "offset 80" in event.text
+    assert translations(flow, topic_name, 80) == [Exact(80)]
