@@ -39,7 +39,13 @@ def validate(start: AskedStart, master: str, *, here: bool, strict: bool) -> Non
             problems += rejected_properties(jvm, clients_of(config))
     except SetupError as error:
         notes.append(f"the clients' properties were not checked by Java's client: {error}")
-    problems += class_problems(custom_classes(config))
+    try:
+        problems += class_problems(custom_classes(config))
+    except SetupError as error:
+        warnings += [
+            f"{one.key}: class {one.name} was not looked for on the class path: {error}"
+            for one in dict.fromkeys(custom_classes(config))
+        ]
     if strict:
         problems += warnings
     if problems:

@@ -62,7 +62,8 @@ def _check_enabled(diagnostics: Diagnostics, pairs: Sequence[FlowValues]) -> Non
     enabled = [values for values in pairs if values.flag("enabled")]
     if any(values.is_chosen for values in enabled):
         return
-    key = TARGETS if enabled else f"{next((pair.flow for pair in pairs), Flow('A', 'B'))}.enabled"
+    of_file = sorted(pairs, key=lambda values: not values.own)  # first those that the file names
+    key = TARGETS if enabled else f"{next((pair.flow for pair in of_file), Flow('A', 'B'))}.enabled"
     what = "no enabled flow has one of these targets" if enabled else "no flow is enabled"
     if any(values.is_chosen and values.flag("emit.heartbeats.enabled") for values in pairs):
         diagnostics.warning(key, f"{what}: only heartbeats are emitted")

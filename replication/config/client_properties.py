@@ -9,7 +9,7 @@ from replication.config.clients.replaced import is_replaced, replacement
 from replication.config.clients.secrets import ClientProperties, is_secret
 from replication.config.ignored import ignored_reason
 from replication.config.keys import KEYS
-from replication.config.values import Diagnostics, Raw, closest, known, one_of, text
+from replication.config.values import Diagnostics, Raw, closest, items, known, one_of, text
 from replication.mm2.possible import COMMENT
 from replication.model import Location
 
@@ -126,6 +126,8 @@ def effective_properties(
     if refuses_missing:
         merged = {key: known(value) for key, value in merged.items()}
     found = {key: text(value).strip() for key, value in merged.items()}
+    if servers := found.get("bootstrap.servers"):
+        found["bootstrap.servers"] = ",".join(items(servers))  # Kafka 4.2 takes no empty item
     return ClientProperties(
         {key: value for key, value in found.items() if not is_replaced(role, key, value)}
     )
@@ -181,7 +183,7 @@ def _check_unknown(diagnostics: Diagnostics, key: str, role: Role | None, name: 
 
 
 def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:
-    for server in value.split(","):
+    for server in items(value) or ("",):  # MirrorMaker 2 takes a comma at the end
         match = _HOST_PORT.fullmatch(server.strip())
         if match is None or int(match[1]) not in _PORTS:
             diagnostics.problem(

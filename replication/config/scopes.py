@@ -32,6 +32,7 @@ from replication.mm2.custom import CLASSES
 from replication.mm2.single_message_transforms import belongs
 from replication.model import Flow
 
+SERVERS: Final = "bootstrap.servers"
 _ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+")
 _ALIAS_KEYS: Final = ("source.cluster.alias", "target.cluster.alias")
 _MISSPELT: Final = 0.8
@@ -85,6 +86,14 @@ def sort_settings(diagnostics: Diagnostics, settings: Mapping[str, Raw]) -> Scop
         else:
             scopes.top[key] = raw
             _check_top_key(diagnostics, key, raw, clusters)
+    if SERVERS in scopes.top:  # as in MirrorMaker 2, what stands there is for clusters without any
+        without = [alias for alias in clusters if SERVERS not in scopes.by_cluster[alias]]
+        for alias in without:
+            scopes.by_cluster[alias][SERVERS] = scopes.top[SERVERS]
+        if not without:
+            diagnostics.unused(
+                SERVERS, "has no effect: each cluster has its own addresses", warns=True
+            )
     return scopes
 
 
@@ -151,10 +160,15 @@ def _check_top_key(diagnostics: Diagnostics, key: str, raw: Raw, clusters: Colle
         check_hadoop_key(diagnostics, key)
     elif key in _ALIAS_KEYS:
         _check_top_alias(diagnostics, key, raw, clusters)
-    elif key in SECURITY:
+    elif key in SECURITY or key == SERVERS:
         check_property(diagnostics, key, None, key, raw)
     elif key in JAVA_KEYS and ignored_reason(key) is None and key not in KEYS:
-        diagnostics.problem(key, f"is a client property; write {next(iter(clusters), 'A')}.{key}")
+        right = f"{next(iter(clusters), 'A')}.{key}"
+        diagnostics.unused(
+            key,
+            f"has no effect, as in MirrorMaker 2: it is a client property; write {right}",
+            warns=True,
+        )
     elif not _check_known_key(diagnostics, key, key, raw, "top"):
         alias, _, rest = key.partition(".")
         if rest and (rest in JAVA_KEYS or (client_property(rest) and closest(alias, clusters))):

@@ -38,8 +38,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     file = folder / "mirror.yaml"
     file.write_text(FILE.format(state=(folder / "state").as_uri()))
 
+    own = folder / "own.yaml"
+    own.write_text(f"{file.read_text()}replication.policy.class: com.acme.Policy\n")
+    files = {"file": str(file), "own": str(own)}
+
     def command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        words = [str(file) if word == "file" else word for word in arguments]
+        words = [files.get(word, word) for word in arguments]
         environment = {**os.environ, "REPLICATION_HOME": str(folder / "home"), **environment}
         return subprocess.run(
             [str(programs / "replication"), *words],
@@ -60,6 +64,7 @@ def test_the_help_of_all_commands_needs_no_spark(run: Run) -> None:
     ("line", "code", "said"),
     [
         ("validate file", 0, "is valid: 2 clusters, flows A->B"),
+        ("validate own", 0, "class com.acme.Policy was not looked for on the class path: no Kafka"),
         ("keys state.dir", 0, "Where the Delta tables are stored"),
         ("import file", 0, "clusters"),
         ("acls file", 0, "kafka-acls"),
@@ -67,7 +72,7 @@ def test_the_help_of_all_commands_needs_no_spark(run: Run) -> None:
         ("pause file --dry-run", 0, "A->B: pause the whole flow"),
         ("plan file", 3, "listing topics failed: localhost:1: connection refused"),
         ("status file", 8, "No owner was heard: cluster B"),
-        ("doctor file", 2, "pyspark is missing"),
+        ("doctor file --json", 2, "this needs Spark, which is not installed"),
         ("translate file --topic x --partition 0 --offset 1", 8, "has no answer"),
     ],
 )

@@ -165,3 +165,44 @@ def test_a_number_beyond_any_use_is_a_problem(value: str) -> None:
         assert problem.startswith(f"{key}: {value[:300]!r}"[:100])
         assert "is invalid; write " in problem
         assert len(problem) < 500
+
+
+def test_addresses_at_top_level_are_those_of_clusters_without_any() -> None:
+    config = parse_settings(
+        {
+            "clusters": "A,B", "A->B.enabled": "true", "bootstrap.servers": "a:1, a:2,",
+            "B.bootstrap.servers": "b:1,",
+        }
+    )  # fmt: skip
+    (flow,) = config.flows
+
+    assert flow.source.admin["bootstrap.servers"] == "a:1,a:2"
+    assert flow.target.producer["bootstrap.servers"] == "b:1"
+
+
+def test_client_keys_at_top_level_are_without_effect_and_said_to_be() -> None:
+    client = {"bootstrap.servers": "c:1", "isolation.level": "read_committed", "acks": "1"}
+
+    warnings = parse_settings({**ONE_FLOW, **client}).warnings
+
+    assert "bootstrap.servers: has no effect: each cluster has its own addresses" in warnings
+    assert (
+        "isolation.level: has no effect, as in MirrorMaker 2: it is a client property; write "
+        "A.isolation.level"
+    ) in warnings
+    assert any(warning.startswith("acks: has no effect") for warning in warnings)
+
+
+@pytest.mark.parametrize("servers", ["", ",", "a", "a:1,b", "a:1;b:1"])
+def test_addresses_that_are_none_stay_a_problem(servers: str) -> None:
+    (problem,) = problems_of({**ONE_FLOW, "A.bootstrap.servers": servers})
+
+    assert problem.startswith("A.bootstrap.servers: ")
+
+
+def test_a_file_without_an_enabled_flow_is_told_of_the_flow_that_it_names() -> None:
+    settings = {**TWO_CLUSTERS, "B->A.topics": "x", "emit.heartbeats.enabled": "false"}
+
+    (problem,) = problems_of(settings)
+
+    assert problem.startswith("B->A.enabled: no flow is enabled")

@@ -16,11 +16,6 @@ from tests.support.settings import ONE_FLOW, problems_of
             id="flow's key at a cluster",
         ),
         pytest.param(
-            {"isolation.level": "read_committed"},
-            "isolation.level: is a client property; write A.isolation.level",
-            id="client's key at top level",
-        ),
-        pytest.param(
             {"A->B.isolation.level": "read_committed"},
             "A->B.isolation.level: is a client property; write for example "
             "A->B.source.consumer.isolation.level",
