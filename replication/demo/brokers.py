@@ -180,6 +180,12 @@ class Broker:
         self.stop()
         self.start()
 
+    def move(self, port: int) -> None:
+        """Stops the broker, and starts it with the same data at another *port*."""
+        self.stop()
+        self._ports = port, self._free_port()
+        self.start()
+
     def _launch(self) -> None:
         log4j = self._write_settings()
         server = str(self.folder / "server.properties")

@@ -164,9 +164,11 @@ def bound_s(properties: Mapping[str, str]) -> float | None:
 
 
 def with_answering_servers(properties: Mapping[str, str]) -> Mapping[str, str]:
-    """Returns *properties* of a new client with those of its addresses that answer now, if any do.
+    """Returns *properties* of a new client without those of its addresses that are mute now.
 
-    It would wait half a minute for a broker that is paused, if it began with that one.
+    It would wait half a minute for a broker that is paused, if it began with that one. An address
+    that refuses, or is unknown, costs nothing, and may be the cluster's only one later. If none
+    answers, all stay.
     """
     servers = [one.strip() for one in properties.get("bootstrap.servers", "").split(",")]
     if len(servers) < 2:  # noqa: PLR2004 - there is no choice
@@ -174,8 +176,10 @@ def with_answering_servers(properties: Mapping[str, str]) -> Mapping[str, str]:
     reach = reach_of(properties)
     asked = {server: reach.ask(server.rpartition("://")[2]) for server in servers}
     wait(asked.values(), ANSWER_SECONDS)
-    left = [one for one, answer in asked.items() if answer.done() and answer.result() is None]
-    return {**properties, "bootstrap.servers": ",".join(left or servers)}
+    found = {one: answer.result() for one, answer in asked.items() if answer.done()}
+    left = [one for one, silence in found.items() if silence is None or silence.code != MUTE.code]
+    is_any = any(silence is None for silence in found.values())
+    return {**properties, "bootstrap.servers": ",".join(left if is_any else servers)}
 
 
 @cache

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.clients.defaults import DEFAULTS, with_defaults
+from replication.config.clients.defaults import DEFAULTS, QUICK_RETURN, with_defaults
 from replication.config.clients.java_keys import BY_ROLE, Role
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.control.clients import clients_of
@@ -100,5 +100,13 @@ def test_confluent_kafka_gets_the_same() -> None:
     assert converted["reconnect.backoff.max.ms"] == "1000"
 
 
+def test_addresses_are_asked_again_while_a_pause_between_connections_lasts() -> None:
+    """At no other moment does Java's client begin anew. Both have a jitter of 20 %."""
+    for defaults in (*DEFAULTS.values(), {**DEFAULTS["admin"], **QUICK_RETURN}):
+        longest = 1.2 * int(defaults["retry.backoff.max.ms"])
+        assert 2 * longest < int(defaults["reconnect.backoff.max.ms"])
+
+
 def test_a_longer_pause_between_connections_has_no_shorter_limit() -> None:
     assert "reconnect.backoff.max.ms" not in with_defaults("admin", {"reconnect.backoff.ms": "2"})
+    assert "retry.backoff.max.ms" not in with_defaults("admin", {"retry.backoff.ms": "2"})

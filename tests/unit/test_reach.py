@@ -175,16 +175,18 @@ def test_who_has_just_answered_is_not_asked(listener: Listener) -> None:
     assert listener.asked == 0
 
 
-def test_a_new_client_begins_with_addresses_that_answer(listener: Listener) -> None:
+def test_a_new_client_begins_without_addresses_that_are_mute(listener: Listener) -> None:
     mute = Listener()
     mute.answer = None
-    servers = f"{closed()},{listener.address}, {mute.address}"
+    refusing = closed()
+    servers = f"{refusing},{listener.address}, {mute.address}"
     try:
         begun = with_answering_servers({"bootstrap.servers": servers, "client.id": "c"})
     finally:
         mute.close()
 
-    assert begun == {"bootstrap.servers": listener.address, "client.id": "c"}
+    left = f"{refusing},{listener.address}"
+    assert begun == {"bootstrap.servers": left, "client.id": "c"}, "it may be the only one later"
 
 
 @pytest.mark.usefixtures("quick")

@@ -14,6 +14,8 @@ SIZED_BY_KERNEL: Final = "-1"
 """The size of a socket's buffer: it grows with the speed and the distance. With 128 KiB to send, as
 Kafka's default is, and 256 KiB to receive, a record took a quarter more CPU."""
 
+RETRY_MS: Final = "300"
+
 EVERY: Final = {
     # As in MirrorMaker 2 4.x: a client that reaches none of the brokers it knows asks the addresses
     # of bootstrap.servers again, because a cluster may have moved to others of them. Kafka 3.9,
@@ -21,6 +23,10 @@ EVERY: Final = {
     "metadata.recovery.strategy": "rebootstrap",
     # Java's default; librdkafka's ten seconds are all that a flow has to go on after an outage.
     "reconnect.backoff.max.ms": "1000",
+    # Java's client begins with its addresses again only when a question for metadata is due while
+    # the pause before the next connection lasts. Both pauses grow to a second by default, so that a
+    # client may go on for minutes with a broker that is gone.
+    "retry.backoff.max.ms": RETRY_MS,
     # A look at the clock in each poll. A flow has many clients, most of them for seconds.
     "enable.metrics.push": "false",
 }
@@ -65,6 +71,8 @@ def with_defaults(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
     defaults = dict(DEFAULTS[role])
     if "reconnect.backoff.ms" in properties:  # it may be longer, which librdkafka refuses
         del defaults["reconnect.backoff.max.ms"]
+    if "retry.backoff.ms" in properties:  # the same
+        del defaults["retry.backoff.max.ms"]
     return {**defaults, **properties}
 
 

@@ -48,6 +48,7 @@ public final class Ownership {
 
   static final String SELF = "replication.ownership";
   private static final Duration POLL = Duration.ofSeconds(1);
+  private static final long RETRY_MS = 300;
   private static final Duration LEAVE = Duration.ofSeconds(5);
 
   private final String group;
@@ -125,7 +126,8 @@ public final class Ownership {
     config.put("group.protocol", "classic");
     config.put("session.timeout.ms", sessionMs);
     config.put("heartbeat.interval.ms", heartbeatMs);
-    config.putIfAbsent("retry.backoff.ms", POLL.toMillis()); // how often its thread wakes up
+    // how often its thread wakes up; shorter than the pause before a new connection: see defaults.py
+    config.putIfAbsent("retry.backoff.ms", RETRY_MS);
     config.put("max.poll.interval.ms", rebalanceMs);
     config.put("enable.auto.commit", false);
     config.put("partition.assignment.strategy", List.of(OwnerAssignor.class.getName()));
