@@ -60,6 +60,7 @@ class Steer:
         self._in_force = NO_CHANGES
         self._paused: tuple[TopicPartition, ...] = ()
         self._recorded: set[str] | None = None  # the names in the table; None before it was read
+        self._told = set[str]()
         self._is_published = self._is_written = False
         self._retry_at = self._write_at = self._risk_at = 0.0
         self._at_risk = set[TopicPartition]()
@@ -158,9 +159,12 @@ class Steer:
             rows = reader_of(tables).rows(CHANGES, self._flow)
             self._recorded = {f"{row['number']:010d}-{row['id']}" for row in rows}
         new = [change for change in steering.changes if change.name not in self._recorded]
+        untold = [change for change in new if change.name not in self._told]
+        # before the rows, by which the next owner sees what was told; after a failure not again
+        tables.record_events(self._flow, [self._event(change) for change in untold])
+        self._told |= {change.name for change in new}
         tables.append(CHANGES, [self._row(change, generation) for change in new])
         self._recorded |= {change.name for change in new}
-        tables.record_events(self._flow, [self._event(change) for change in new])
         self._is_written = True
         changes.collect()
 
