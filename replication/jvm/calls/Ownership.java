@@ -287,7 +287,7 @@ public final class Ownership {
     }
   }
 
-  private synchronized void lose(String why) {
+  synchronized void lose(String why) {
     if (!isLost) {
       isLost = true;
       reason = why;

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 import java.util.UUID;
+import java.util.function.Function;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -42,12 +43,16 @@ final class SharedStream
   private boolean isDrain;
 
   SharedStream(CaseInsensitiveStringMap options) {
+    this(options, LogEnds::new);
+  }
+
+  SharedStream(CaseInsensitiveStringMap options, Function<ClientSettings, LogEnds> asking) {
     start = start(options);
     generation = options.getOrDefault("generation", "");
     tasks = SharedSource.tasks(options, start.map().size());
     limit = options.getLong("maxOffsetsPerTrigger", Long.MAX_VALUE);
     settings = ClientSettings.of(options, tasks);
-    ends = new LogEnds(settings);
+    ends = asking.apply(settings);
     partitionTasks = new PartitionTasks(start.map().keySet(), tasks);
     relayName = options.getOrDefault(SharedSource.RELAY, "");
     relay = relay(options);

@@ -21,7 +21,11 @@ final class TaskHosts {
   static TaskHosts now() {
     List<String> found = new ArrayList<>();
     try {
-      BlockManager blocks = SparkEnv.get().blockManager();
+      SparkEnv env = SparkEnv.get();
+      if (env == null) {
+        return new TaskHosts(found);
+      }
+      BlockManager blocks = env.blockManager();
       for (BlockManagerId peer :
           CollectionConverters.asJava(blocks.master().getPeers(blocks.blockManagerId()))) {
         found.add(
