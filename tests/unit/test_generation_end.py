@@ -45,6 +45,7 @@ class World:
         self.copied: list[tuple[TopicPartition, Copied]] = []
         self.failing: Exception | None = None
         self.flow, self.interval_seconds = FLOW, 3600
+        self.leaders = SimpleNamespace(look=lambda *_: {}, cut=frozenset())
         patch.setattr(reports_module, "is_reported", lambda _: True)
         patch.setattr(reports_module, "Acknowledged", lambda *_: self)
         patch.setattr(reports_module, "await_silence", self.await_silence)
@@ -163,6 +164,15 @@ def test_what_came_before_a_report_that_contradicts_is_kept_and_nothing_behind_i
     assert world.rejected == {OTHER: REJECTED}
     assert world.copied == [(TP, Copied(7, 1000, 1000))], "figures of what counts"
     assert world.acts[-1] == "reports closed"
+
+
+def test_of_a_log_that_was_cut_nothing_is_written_that_the_cut_may_have_taken(
+    world: World, tmp_path: Path
+) -> None:
+    world.leaders.cut = frozenset({TP})
+    world.generation(tmp_path).close()
+
+    assert world.written == {}
 
 
 @pytest.mark.parametrize("error", [StateError("no space is left"), Py4JError("the JVM is gone")])
