@@ -9,7 +9,8 @@ import pytest
 
 from replication.flows.replicate import resume
 from replication.flows.replicate.acceptances import Acceptances
-from replication.flows.replicate.resume import settle_positions
+from replication.flows.replicate.failures import QueryError
+from replication.flows.replicate.resume import MOST_TRIES, settle_positions
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.moved import Moving
 from replication.offsets.resume import Resume
@@ -61,6 +62,9 @@ class World:
         ]
     )
 
+    copied_again: int = 0
+    """How often what was cut off the target of the last partition was copied again."""
+
     def position(self, tp: TopicPartition) -> Position:
         """Where the partition resumes, as the next process reads the map."""
         return self.rows[tp][-1][1]
@@ -92,6 +96,8 @@ class Process:
     def __init__(self, world: World, acts: Acts, patch: pytest.MonkeyPatch) -> None:
         self.world, self.acts = world, acts
         self.placed = {ACCEPTED}
+        self.tries = 1  # until what was cut off is found
+        self.leaders = SimpleNamespace(begin=lambda *_: None)
         self.context: Any = SimpleNamespace(
             config=SimpleNamespace(flow=FLOW), tables=self, board=self, log=self,
             accept_requests=Requests(world.accept, acts), move_requests=Requests(world.move, acts),
@@ -119,7 +125,14 @@ class Process:
             {ANEW: "deleted"} if ANEW in wanted else {},
             *(frozenset(), frozenset({ACCEPTED})),  # which others have written
             tuple(NewEvent("jumped", f"found {tp.topic}", "keep") for tp in sorted(wanted)),
+            missing={} if self.world.copied_again >= self.tries else {RECUT: (5, 7)},
         )
+
+    def copy_lost(self, missing: object, positions: object) -> None:
+        assert missing == {RECUT: (5, 7)}
+        assert positions == {RECUT: RESUMED[RECUT]}
+        self.world.copied_again += 1
+        self.acts("copied again")
 
     def record_events(self, _flow: Flow, events: Sequence[NewEvent]) -> None:
         for event in events:
@@ -156,7 +169,8 @@ class Process:
     def warning(self, *_: object, **__: object) -> None: ...
 
     def settles(self, generation: int) -> Found:
-        return settle_positions(self.context, PLAN, self, generation)  # type: ignore[arg-type]
+        written: Any = self
+        return settle_positions(self.context, PLAN, written, generation, copy_lost=self.copy_lost)
 
 
 def test_each_partition_resumes_where_it_should_whenever_its_process_is_killed(
@@ -174,6 +188,7 @@ def test_each_partition_resumes_where_it_should_whenever_its_process_is_killed(
             assert world.position(tp) in (OLD, at), done
             if world.position(tp) == at:
                 assert f"found {tp.topic}" in world.events, f"nobody is told: {done}"
+        assert world.copied_again or world.rows == World().rows, f"the map is written first: {done}"
         for tp, kept in ((ACCEPTED, world.accept), (MOVED, world.move)):
             assert kept or world.position(tp) == RESUMED[tp], f"what was asked is lost: {done}"
         process = Process(world, Acts(), monkeypatch)
@@ -182,8 +197,22 @@ def test_each_partition_resumes_where_it_should_whenever_its_process_is_killed(
         assert {tp: world.position(tp) for tp in RESUMED} == RESUMED, done
         assert len(world.rows[ANEW]) == 1, f"rows of the topic before are left: {done}"
         assert (world.accept, world.move) == ([], []), done
+        assert world.copied_again == 1, done
 
     assert killed_after_each(settle, check) >= 10
+
+
+def test_what_is_cut_off_again_and_again_is_an_error_and_nothing_is_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    process = Process(world, Acts(), monkeypatch)
+    process.tries = 9
+
+    with pytest.raises(QueryError, match="is not found there: recut-0"):
+        process.settles(2)
+    assert world.copied_again == MOST_TRIES
+    assert process.acts.done == ["copied again"] * MOST_TRIES
 
 
 @pytest.mark.parametrize(
