@@ -98,7 +98,10 @@ def problems(machine: Machine, master: str) -> list[str]:
     if not machine.user:
         found.append(
             f"the user {machine.user_id} has no name on this machine, and Spark's Hadoop needs "
-            "one: add the user to /etc/passwd, or start the job as another one"
+            "one: start the job as another one, let an administrator add it to /etc/passwd, or "
+            "give it a name by nss_wrapper: export LD_PRELOAD=libnss_wrapper.so "
+            "NSS_WRAPPER_GROUP=/etc/group and NSS_WRAPPER_PASSWD with a file of your own that has "
+            f"the line mirror:x:{machine.user_id}:0::/tmp:/bin/sh"
         )
     if machine.umask & OWN_RIGHTS:
         found.append(

@@ -141,6 +141,32 @@ def test_a_container_without_arguments_says_what_it_takes() -> None:
     assert "mirror --config FILE" in line
 
 
+def test_a_user_without_a_name_gets_one_in_the_container(tmp_path: Path) -> None:
+    """As on OpenShift: a number of its own choice, in the group 0, which may write the file."""
+    names, entrypoint = tmp_path / "passwd", tmp_path / "entrypoint.sh"
+    shutil.copy("/etc/passwd", names)
+    names.chmod(0o664)
+    shutil.copy(DEPLOY / "kubernetes/entrypoint.sh", entrypoint)
+    program = (
+        'mount --bind "$0" /etc/passwd && exec setpriv --reuid 123456 --regid 0 --clear-groups '
+        """bash -s -- sh -c 'id -un; echo "$HOME"; pwd -P' < "$1\""""
+    )
+    mount = [shutil.which("unshare") or "", "--mount"]
+    if (
+        not mount[0]
+        or subprocess.run([*mount, "true"], capture_output=True, check=False).returncode
+    ):
+        pytest.skip("this user may not mount a file over /etc/passwd")
+
+    done = subprocess.run(
+        [*mount, "bash", "-c", program, names, entrypoint], cwd="/",
+        env={"PATH": os.environ["PATH"]}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+
+    assert done.stdout.splitlines() == ["replication", "/tmp", "/"]  # noqa: S108 - as it is
+    assert "\nreplication:x:123456:0:replication:/tmp:/bin/bash\n" in names.read_text()
+
+
 @pytest.mark.parametrize(
     ("environ", "settings", "collectors"),
     [

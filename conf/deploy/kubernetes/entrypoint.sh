@@ -5,6 +5,14 @@ set -euo pipefail
 : "${SPARK_HOME:=/opt/spark}" "${REPLICATION_FILES:=/opt/replication}"
 export SPARK_HOME
 
+# OpenShift runs the image as a user of its own choice, whose number has no name, in the group 0. Hadoop needs a name.
+if ! id -un >/dev/null 2>&1; then
+  [ "${HOME:-/}" != / ] && [ -w "$HOME" ] || export HOME=/tmp
+  if [ -w /etc/passwd ]; then
+    echo "replication:x:$(id -u):$(id -g):replication:$HOME:/bin/bash" >>/etc/passwd
+  fi
+fi
+
 # spark-submit passes no signal on to Python. A pod's SIGTERM becomes the file that the job looks for.
 run_until_stopped() {
   local pid code=0 stopped=''
