@@ -68,6 +68,8 @@ def _by_tables(answer: FlowAnswer) -> str:
     match answer.state:
         case "running":
             return f"running: {taken} and has it"
+        case "drained" | "stopped" | "failed":
+            return f"{answer.state}: {taken}, and has not given it back"
         case "silent":
             gone = "and was killed, paused or cut off since"
             return f"silent: {answer.why}; last word: {taken}, {gone}"

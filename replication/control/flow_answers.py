@@ -183,6 +183,8 @@ def judge_by_tables(told: FlowStatus | None, witness: Witness) -> tuple[SeenStat
         return "unknown", "no process is known to have run it"
     if told.process.released is not None:
         return ENDINGS.get(told.end.ending, "stopped") if told.end else "stopped", ""
+    if told.liveness != "member" and told.end and told.end.at > told.process.since:
+        return ENDINGS.get(told.end.ending, "stopped"), ""  # it could not give the lease back
     match told.liveness:
         case "member":
             return "running", ""

@@ -33,9 +33,18 @@ class OffsetRun:
 
     def __post_init__(self) -> None:
         if self.src_from < 0 or self.tgt_from < 0:
-            raise ValueError(f"offsets must be 0 or more, got {self}")
+            raise ValueError(f"offsets must be 0 or more, got {self!r}")
         if not 0 <= self.count <= self.src_until - self.src_from:
-            raise ValueError(f"count must be between 0 and the width of the range, got {self}")
+            raise ValueError(f"count must be between 0 and the width of the range, got {self!r}")
+
+    def __str__(self) -> str:
+        source, target = (self.src_from, self.src_until), (self.tgt_from, self.tgt_until)
+        if self.is_anchor:
+            return f"source offset {source[0]} at target offset {target[0]}"
+        return (
+            f"source offsets {source[0]} to {source[1] - 1} with {self.count} records from target "
+            f"offset {target[0]} on"
+        )
 
     @property
     def tgt_until(self) -> int:

@@ -1,9 +1,10 @@
 """How a flow is, by its last word, the group of its lease, and the tables."""
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 import pytest
 
+from replication.cli.flow_lines import flow_lines
 from replication.control.flow_answers import FlowAnswer, Heard, judge, judge_by_tables
 from replication.control.last_process import Process
 from replication.control.status import End, FlowStatus
@@ -52,6 +53,19 @@ def test_an_old_word_is_never_taken_for_true(
     state, why = judge(said, witness, age)
 
     assert (state, bool(why)) == (expected, expected == "silent")
+
+
+def test_a_process_that_has_ended_was_not_killed_although_it_did_not_give_the_lease_back() -> None:
+    process = Process("h", NOW, None)
+    end = End(NOW + timedelta(seconds=9), "stopped", 0, None)
+    told = FlowStatus(FLOW, process, (), end, "nobody")
+
+    state, why = judge_by_tables(told, UNKNOWN)
+    lines = list(flow_lines(FlowAnswer(FLOW, state, why, Heard(), None, UNKNOWN, told)))
+
+    assert state == "stopped"
+    assert "stopped: h took it" in lines[0]
+    assert not [line for line in lines if "killed" in line or "silent" in line]
 
 
 @pytest.mark.parametrize(

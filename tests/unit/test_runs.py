@@ -132,3 +132,10 @@ def test_of_a_late_report_only_the_part_that_is_certainly_new_counts(
     run: OffsetRun, position: Position, rest: OffsetRun
 ) -> None:
     assert run.after(position) == rest
+
+
+def test_an_operator_reads_a_run_as_a_sentence() -> None:
+    run, anchor = OffsetRun(100, 150, 7, 40), OffsetRun(5, 5, 9, 0)
+
+    assert str(run) == "source offsets 100 to 149 with 40 records from target offset 7 on"
+    assert str(anchor) == "source offset 5 at target offset 9"
