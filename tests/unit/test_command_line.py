@@ -416,3 +416,10 @@ def test_a_name_is_shown_escaped_where_the_output_does_not_know_it(
 
         assert "Traceback" not in err
         assert shown in out or command != "history"
+
+
+def test_the_demo_takes_no_mode_that_ends_by_itself() -> None:
+    result = run("demo", "--mode", "drain")
+
+    assert result.exit_code == 2
+    assert "'drain' is not one of" in result.output
