@@ -97,6 +97,7 @@ class ChangeFiles:
     Attributes:
         steering: What the changes come to that were read so far.
         is_read: Whether all that was there at a time was read.
+        lost: The ids of changes that two listings in a row had no object of.
     """
 
     files: RequestFiles
@@ -104,6 +105,8 @@ class ChangeFiles:
     flow: Flow
     steering: Steering = NO_CHANGES
     is_read: bool = False
+    lost: frozenset[str] = frozenset()
+    _missing: frozenset[str] = frozenset()
     _unread: dict[str, Unread] = field(default_factory=dict)
     _lock: RLock = field(default_factory=RLock)
     _known: dict[str, tuple[Change, ...]] = field(default_factory=dict)
@@ -147,6 +150,10 @@ class ChangeFiles:
             if found:
                 self._known |= found
                 self.steering = fold(change for each in self._known.values() for change in each)
+            there = {each.id for path in listed for each in self._known.get(path, ())}
+            missing = frozenset(each.id for each in self.steering.changes if each.id not in there)
+            # one listing may have passed the place of a base before it was written
+            self.lost, self._missing = missing & self._missing, missing
             return self.steering
 
     def _read(self, path: str) -> tuple[Change, ...] | None:
@@ -232,6 +239,19 @@ class ChangeFiles:
         for start in range(0, len(changes), MOST_IN_BASE):
             self._write_base(changes[start : start + MOST_IN_BASE])
         return self._delete(paths)
+
+    def restore(self) -> int:
+        """Writes what is *lost* again, so that a restart knows it; returns how many changes.
+
+        Raises:
+            OSError, Py4JError: It cannot be written.
+        """
+        with self._lock:
+            changes = [each for each in self.steering.changes if each.id in self.lost]
+            for start in range(0, len(changes), MOST_IN_BASE):
+                self._write_base(changes[start : start + MOST_IN_BASE])
+            self.lost = self._missing = frozenset()
+        return len(changes)
 
     def _write_base(self, changes: Sequence[Change]) -> None:
         path = f"{self._prefix('base')}{changes[-1].number:010d}-{uuid.uuid4().hex}"

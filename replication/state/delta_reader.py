@@ -8,15 +8,18 @@ from replication.config.state_access import StateAccess
 from replication.state.delta_writer import LocalTable, RemoteTable
 from replication.state.open_storage import storage_for
 from replication.state.storage import Storage
-from replication.state.table_errors import asked_again, table_errors
+from replication.state.table_errors import KnownTables, asked_again, table_errors
 from replication.state.table_reader import StateReader
 
 
 class DeltaReader(StateReader):
-    """The tables of a state directory that delta-rs reaches."""
+    """The tables of a state directory that delta-rs reaches; *known* are those of a process."""
 
-    def __init__(self, state_dir: str, storage: Storage | None = None) -> None:
+    def __init__(
+        self, state_dir: str, storage: Storage | None = None, known: KnownTables | None = None
+    ) -> None:
         self._storage = storage or storage_for(StateAccess(state_dir))
+        self._known = known
 
     def path(self, table: str) -> str:
         """Returns the folder or URI of *table*."""
@@ -28,11 +31,13 @@ class DeltaReader(StateReader):
 
     def _query(self, table: str, sql: str) -> list[dict[str, Any]]:
         with table_errors("read", table, self.path(table)):
-            stored = delta_table(self._storage, table)
+            stored = delta_table(self._storage, table, self._known)
             return stored.query(sql) if stored.exists() else []
 
 
-def delta_table(storage: Storage, table: str) -> RemoteTable:
-    """Returns *table* of *storage*, which delta-rs reaches."""
+def delta_table(storage: Storage, table: str, known: KnownTables | None = None) -> RemoteTable:
+    """Returns *table* of *storage*, which delta-rs reaches; *known* are those of the process."""
     uri = storage.uri(table)
-    return LocalTable(Path(uri)) if storage.is_local else RemoteTable(uri, storage.options)
+    if storage.is_local:
+        return LocalTable(Path(uri), known)
+    return RemoteTable(uri, storage.options, known)

@@ -20,7 +20,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 from replication.figures.clocks import EPOCH, utc
 from replication.state.schemas import WHOLE, outdated_properties, short_properties
 from replication.state.stored_table import Before, Query, Replacement, Rows
-from replication.state.table_errors import check_columns
+from replication.state.table_errors import KnownTables, Met, check_columns
 
 _TYPES: Final = {
     "string": DataType.utf8(),
@@ -54,6 +54,7 @@ class RemoteTable:
     """A `StoredTable` at a *uri*; its errors are those of `table_errors`.
 
     Its log lets one of several commits with the same number win, and delta-rs repeats the others.
+    A table that is not the one in *known* any more is a `LostTableError`.
     """
 
     attempts = 5  # of an append: two processes may create the table at the same moment
@@ -64,17 +65,25 @@ class RemoteTable:
     kept_hours: int | None = 24
     """How long a file stays that no commit names: its writer may be paused, and no lock says so."""
 
-    def __init__(self, uri: str, options: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        uri: str,
+        options: Mapping[str, str] | None = None,
+        known: KnownTables | None = None,
+    ) -> None:
         self._uri = uri
+        self._known = known or KnownTables()
         self._options = {**(_PATIENCE if uri.startswith("s3:") else {}), **(options or {})}
         self._name = uri.rpartition("/")[2]
         self._properties = short_properties(self._name)
         self._partitions = [] if self._name in WHOLE else ["flow"]
 
     def exists(self) -> bool:
+        before = self._known.newest(self._name)
         try:  # is_deltatable would hold Python's lock while it waits for the storage
             self._open()
         except TableNotFoundError:
+            self._known.check(self._name, self._uri, before, None)
             return False
         except DeltaError:  # it is there, and damaged: whoever reads it says how
             return True
@@ -97,7 +106,9 @@ class RemoteTable:
                     raise
             else:
                 break
-        return _mergeable(table or self._open())
+        table = table or self._open()
+        self._known.check(self._name, self._uri, None, _met(table))
+        return _mergeable(table)
 
     def _append(self, table: DeltaTable | None, batch: RecordBatch) -> None:
         write_deltalake(
@@ -165,7 +176,10 @@ class RemoteTable:
         )
 
     def _open(self) -> DeltaTable:
-        return DeltaTable(self._uri, storage_options=self._options)
+        before = self._known.newest(self._name)
+        table = DeltaTable(self._uri, storage_options=self._options)
+        self._known.check(self._name, self._uri, before, _met(table))
+        return table
 
 
 class LocalTable(RemoteTable):
@@ -175,12 +189,20 @@ class LocalTable(RemoteTable):
     may_convert = True
     kept_hours = None  # the lock keeps others out, so the table's own bound is enough
 
-    def __init__(self, folder: Path) -> None:
-        super().__init__(str(folder))
+    def __init__(self, folder: Path, known: KnownTables | None = None) -> None:
+        super().__init__(str(folder), known=known)
         self._folder = folder
 
     def exists(self) -> bool:
-        return has_table(self._folder)
+        before = self._known.newest(self._name)
+        if has_table(self._folder):
+            return True
+        self._known.check(self._name, self._uri, before, None)
+        return False
+
+
+def _met(table: DeltaTable) -> Met:
+    return Met(str(table.metadata().id), table.version())
 
 
 def _mergeable(table: DeltaTable) -> int:

@@ -3,12 +3,14 @@
 import errno
 import os
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JJavaError
 
+from replication.errors import StateError
 from replication.state.paths import local_path, make_private
 
 MOST_BYTES: Final = 4_194_304
@@ -47,7 +49,14 @@ class RequestFiles(Protocol):
 
 
 class LocalFiles(RequestFiles):
-    """Files of this machine."""
+    """Files of this machine.
+
+    Args:
+        check: Raises StateError where nothing may be written, as in a state.dir that is gone.
+    """
+
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        self._check = check
 
     def exists(self, path: str) -> bool:
         """Returns whether the file is there."""
@@ -65,6 +74,10 @@ class LocalFiles(RequestFiles):
     def create(self, path: str, text: str = "") -> None:
         """Creates the file with *text*, and its folder if that is missing."""
         file = _file(path)
+        try:
+            self._check()
+        except StateError as error:  # as if there were no folder to write to
+            raise FileNotFoundError(errno.ENOENT, str(error), path) from error
         make_private(file.parent)
         unfinished = file.with_name(f".{file.name}")
         with unfinished.open("w", encoding="utf-8") as stream:

@@ -35,7 +35,9 @@ def reader_of(tables: Tables) -> StateReader:
     """
     tables.check_folder()  # of a folder that is gone, no row would be an answer
     is_without = tables.storage.engine == "delta-rs"
-    return DeltaReader(tables.root, tables.storage) if is_without else SparkReader(tables)
+    if not is_without:
+        return SparkReader(tables)
+    return DeltaReader(tables.root, tables.storage, tables.known)
 
 
 @contextmanager

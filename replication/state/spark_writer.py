@@ -9,32 +9,56 @@ from typing import Any, Final
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
+from replication.java import known_class
 from replication.spark.frames import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
 from replication.state.schemas import PROPERTIES, WHOLE, outdated_properties
 from replication.state.stored_table import Before, Query, Replacement, Rows
-from replication.state.table_errors import check_columns
+from replication.state.table_errors import KnownTables, Met, check_columns
 
 APPEND_ATTEMPTS: Final = 5
 CONFLICT: Final = "io.delta.exceptions.DeltaConcurrentModificationException"
 
 
 class SparkTable:
-    """A `StoredTable` at *path*; it raises `PySparkException` and `Py4JJavaError`."""
+    """A `StoredTable` at *path*; it raises `PySparkException` and `Py4JJavaError`.
 
-    def __init__(self, spark: SparkSession, path: str) -> None:
+    A table that is not the one in *known* any more is a `LostTableError`.
+    """
+
+    def __init__(self, spark: SparkSession, path: str, known: KnownTables | None = None) -> None:
         self._spark = spark
         self._path = path
-        self._partitions = [] if path.rpartition("/")[2] in WHOLE else ["flow"]
+        self._name = path.rpartition("/")[2]
+        self._known = known or KnownTables()
+        self._partitions = [] if self._name in WHOLE else ["flow"]
 
     def exists(self) -> bool:
         log_folder = jvm_of(self._spark).org.apache.hadoop.fs.Path(f"{self._path}/_delta_log")
-        return bool(log_folder.getFileSystem(session_conf(self._spark)).exists(log_folder))
+        before = self._known.newest(self._name)
+        is_there = bool(log_folder.getFileSystem(session_conf(self._spark)).exists(log_folder))
+        try:
+            found = self._met() if is_there else None
+        except Py4JJavaError:  # it is there, and damaged: whoever reads it says how
+            return True
+        self._known.check(self._name, self._path, before, found)
+        return is_there
+
+    def _met(self) -> Met | None:
+        """Returns the table as its log says; None if that is empty, as before the first commit."""
+        name = "org.apache.spark.sql.delta.DeltaLog"
+        deltas = known_class(jvm_of(self._spark), name)
+        if deltas is None:  # on Databricks
+            return self._known.newest(self._name)
+        session = self._spark._jsparkSession  # noqa: SLF001 - Delta has no other door
+        snapshot = deltas.forTableWithSnapshot(session, self._path).productElement(1)
+        found = Met(snapshot.metadata().id(), snapshot.version())
+        return found if found.version >= 0 else None
 
     def query(self, sql: str) -> list[dict[str, Any]]:
         stored = self._spark.read.format("delta").load(self._path)
-        check_columns(self._path.rpartition("/")[2], self._path, dict(stored.dtypes))
+        check_columns(self._name, self._path, dict(stored.dtypes))
         return [
             {name: _with_zone(value) for name, value in row.asDict().items()}
             for row in self._sql(sql).collect()
@@ -44,6 +68,7 @@ class SparkTable:
         frame = frame_of(self._spark, rows, schema).coalesce(1)
         writer = frame.write.format("delta").mode("append").partitionBy(*self._partitions)
         writer = writer.option("mergeSchema", "true")  # a table of an earlier version
+        self.exists()
         for attempt in range(1, APPEND_ATTEMPTS + 1):
             try:
                 writer.save(self._path)
@@ -52,6 +77,7 @@ class SparkTable:
                 # two processes on storage without locks created the table at the same moment
                 if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
                     raise
+        self.exists()  # the first commit has given it its id
 
     def rewrite(
         self, condition: str, schema: str, parts: Callable[[Query], Iterable[Replacement]]

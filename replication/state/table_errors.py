@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import takewhile
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from deltalake.exceptions import CommitFailedError, DeltaError
 
@@ -82,6 +82,70 @@ _LOST: Final = re.compile(
 
 class DamagedTableError(StateError):
     """What lies in a table's folder is no longer the table that was written there."""
+
+
+class LostTableError(DamagedTableError):
+    """The table that this process has met is gone, or another one is in its place.
+
+    Attributes:
+        what: What was found instead, without a next step.
+    """
+
+    def __init__(self, table: str, what: str) -> None:
+        self.what = what
+        super().__init__(
+            f"{what}: put it back as it was, for it is not made anew. To go on without it, stop "
+            f"the mirror and start it again: {FORGOTTEN[table]}"
+        )
+
+
+class Met(NamedTuple):
+    """A table as it was met once: the id that it was given when it was created, and a version."""
+
+    id: str
+    version: int
+
+
+class KnownTables:
+    """The tables of a state directory that a process has met, by their names. Threads share it."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Met] = {}
+
+    def newest(self, table: str) -> Met | None:
+        """Returns *table* as it was met last; None if it never was. To be asked before a look."""
+        return self._newest.get(table)
+
+    def check(self, table: str, path: str, before: Met | None, found: Met | None) -> None:
+        """Makes sure that what was *found* at *path* is the table that was met *before*.
+
+        Args:
+            table: The table.
+            path: Its folder or URI.
+            before: What `newest` returned before the look.
+            found: What the look has found; None if there is no table.
+
+        Raises:
+            LostTableError: It is gone, is another one, or has lost commits.
+        """
+        if before is not None:
+            what = f"table {table} at {path}"
+            if found is None:
+                raise LostTableError(table, f"{what} has disappeared while this process ran")
+            if found.id != before.id:
+                ids = f"its id is {found.id} instead of {before.id}"
+                raise LostTableError(table, f"{what} is another one than before: {ids}")
+            if found.version < before.version:
+                versions = f"it ends with version {found.version}, before with {before.version}"
+                raise LostTableError(table, f"{what} is an older copy of itself: {versions}")
+        if found is not None:  # of two threads, the one with the older look may be the later one
+            newest = self._newest.get(table)
+            if newest is None or newest.id != found.id or newest.version < found.version:
+                self._newest[table] = found
+
+    def forget(self, table: str) -> None:
+        """Lets the next table of this name be a new one."""
+        self._newest.pop(table, None)
 
 
 @contextmanager

@@ -41,14 +41,17 @@ from replication.state.folder import StateFolder
 from replication.state.open_files import files_without_java
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles, RequestFiles
+from replication.state.request_files import HadoopFiles, LocalFiles, RequestFiles
 from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
 from replication.state.spark_writer import SparkTable
 from replication.state.storage import Storage
 from replication.state.stored_table import Before, Query, Replacement, StoredTable
 from replication.state.table_errors import (
+    FORGOTTEN,
     LOST_IN_SPARK,
     DamagedTableError,
+    KnownTables,
+    LostTableError,
     ValueT,
     asked_again,
     odd_rows,
@@ -94,6 +97,7 @@ class Tables:
         self._events_lock = Lock()
         self.counts = Counts()  # for whoever shows them
         self.leases: set[str] = set()  # names of the leases that this process holds
+        self.known = KnownTables()
         self.check: Callable[[], None] = lambda: None
         self.root = state_dir.rstrip("/")
         self.storage = storage or storage_for(StateAccess(state_dir))
@@ -241,8 +245,8 @@ class Tables:
 
     def _stored(self, table: str) -> StoredTable:
         if self.storage.engine == "delta-rs":
-            return delta_table(self.storage, table)
-        return SparkTable(self.spark, self.path(table))
+            return delta_table(self.storage, table, self.known)
+        return SparkTable(self.spark, self.path(table), self.known)
 
     @contextmanager
     def committing(self, verb: str, table: str) -> Iterator[None]:
@@ -326,7 +330,7 @@ class Tables:
     def mended(self, table: str, flow: Flow | str, attempt: Callable[[], ValueT]) -> ValueT:
         """Runs *attempt*, with a new *table* if it is damaged and holds no positions.
 
-        The damaged one is kept beside it, and `events` gets a row.
+        The damaged one, unless it is gone, is kept beside it, and `events` gets a row.
 
         Args:
             table: What is read or appended to.
@@ -344,9 +348,12 @@ class Tables:
                 held.enter_context(aside.alone())
             try:
                 return self._anew(attempt)  # another thread was first
+            except LostTableError as lost:
+                text = f"{lost.what}; a new one begins: {FORGOTTEN[table]}"
             except DamagedTableError as damage:
                 with self.state_errors("move aside", table):
                     text = f"{aside.move()} has the old one: {damage}"
+            self.known.forget(table)
         name = str(flow).partition(" ")[0]  # of a lease may have the name of a part behind it
         log.bind(name).warning("table_damaged", table=table, text=text)
         row = {"flow": name, "at": now(), "kind": "table-damaged", "reaction": "restart"}
@@ -371,6 +378,8 @@ class Tables:
 
     def files(self) -> RequestFiles:
         """Returns the requests and marks beside the tables."""
+        if self.state_folder is not None:
+            return LocalFiles(self.state_folder.check)
         files = files_without_java(self.storage)
         return files or HadoopFiles(jvm_of(self.spark), session_conf(self.spark))
 

@@ -1,5 +1,6 @@
 """Damaged tables without positions: the flow goes on with new ones, and an event says so."""
 
+import shutil
 import threading
 from pathlib import Path
 
@@ -11,9 +12,17 @@ from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
 from replication.state.lease import hold_lease
 from replication.state.spark_reader import reader_of
-from replication.state.table_errors import DamagedTableError
+from replication.state.table_errors import DamagedTableError, LostTableError
 from replication.state.tables import Tables, now
-from tests.support.damage import DAMAGES, Damage, commit_cut, commit_missing, data_cut, data_gone
+from tests.support.damage import (
+    DAMAGES,
+    LOSSES,
+    Damage,
+    commit_cut,
+    commit_missing,
+    data_cut,
+    data_gone,
+)
 from tests.support.frames import frame
 
 pytestmark = pytest.mark.spark
@@ -146,3 +155,39 @@ def test_what_spark_misses_is_damage_too(
 
     with pytest.raises(DamagedTableError, match="move this folder away"):
         reader_of(tables).rows("events", FLOW)
+
+
+@pytest.mark.parametrize(
+    ("loss", "folder"),
+    [("folder_gone", "state"), *((loss, "100%") for loss in LOSSES)],  # which delta-rs cannot reach
+)
+def test_a_lost_table_is_made_anew_only_if_it_has_no_positions_and_is_said(
+    spark: SparkSession, tmp_path: Path, loss: str, folder: str
+) -> None:
+    state = tmp_path / folder
+    tables, row = tables_of(spark, state), {"flow": str(FLOW), "src_from": 0}
+    tables.append("offset_runs", [row])
+    tables.append("offset_runs", [row])
+    away = Path(shutil.copytree(state / "offset_runs", tmp_path / "away"))
+    for table in ("offset_runs", "leases"):
+        LOSSES[loss](state / table)
+
+    with hold_lease(tables, Claim(LeaseName(FLOW), tables.root, None)) as lease:
+        assert lease is not None
+    for attempt in (
+        lambda: tables.append("offset_runs", [row]),
+        lambda: tables.rewrite("offset_runs", "true", lambda _: [], "compact"),
+        lambda: tables.delete("offset_runs", "true"),
+        lambda: reader_of(tables).rows("offset_runs", FLOW),
+    ):
+        with pytest.raises(LostTableError, match=r"table offset_runs at .*put it back"):
+            attempt()
+
+    assert kinds(tables) == ["adopted"] * 3 + ["table-damaged"]
+    (text,) = [row.text for row in frame(tables, "events").collect() if row.kind == "table-damaged"]
+    assert "table leases at" in text
+    assert "a new one begins: nobody knows who held a lease" in text
+    shutil.rmtree(state / "offset_runs", ignore_errors=True)
+    away.rename(state / "offset_runs")
+    tables.append("offset_runs", [row])
+    assert len(reader_of(tables).rows("offset_runs", FLOW)) == 3

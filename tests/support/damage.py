@@ -97,6 +97,32 @@ DAMAGES: Mapping[str, Damage] = MappingProxyType(
 """By name; each takes the folder of a table with three commits."""
 
 
+def folder_gone(table: Path) -> None:
+    shutil.rmtree(table)
+
+
+def log_gone(table: Path) -> None:
+    shutil.rmtree(table / "_delta_log")
+
+
+def other_table(table: Path) -> None:
+    """As where another process has begun one in its place."""
+    schema = DeltaTable(table).schema()
+    shutil.rmtree(table)
+    DeltaTable.create(str(table), schema)
+
+
+def last_commit_gone(table: Path) -> None:
+    """As by an older copy that was put there."""
+    _commits(table)[-1].unlink()
+
+
+LOSSES: Mapping[str, Damage] = MappingProxyType(
+    {loss.__name__: loss for loss in (folder_gone, log_gone, other_table, last_commit_gone)}
+)
+"""By name; each leaves no table or another one, in which nothing looks wrong by itself."""
+
+
 def _data(table: Path) -> Iterator[Path]:
     return (file for file in table.rglob("*.parquet") if "_delta_log" not in file.parts)
 

@@ -25,7 +25,6 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.watch import Watches
 from replication.model import Flow, Mode
 from replication.spark.late import LateSession
-from replication.state.request_files import LocalFiles
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from tests.support.gate.clock import Limit
@@ -90,7 +89,7 @@ def flow_context(spark: SparkSession, tables: Tables, config: FlowConfig) -> Flo
         tables,
         Cluster(config.source.alias, config.source.admin, prefers_java=True),
         Cluster(config.target.alias, config.target.admin, prefers_java=True),
-        RequestChannel(LocalFiles(), tables.root),
+        RequestChannel(tables.files(), tables.root),
         Outages(
             tables,
             config.flow,

@@ -1,6 +1,7 @@
 """Changes as objects: written, read, half-written, collected."""
 
 import json
+import shutil
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,6 +14,7 @@ from replication.config.steering import Paused
 from replication.errors import StateError
 from replication.model import Flow
 from replication.state.change_files import Applied, ChangeFiles
+from replication.state.folder import StateFolder
 from replication.state.request_files import LocalFiles
 
 FLOW, LONG = Flow("A", "B"), Flow("A", "B-to-C")
@@ -164,10 +166,44 @@ def test_an_object_that_comes_back_after_its_collection_counts_once(tmp_path: Pa
     assert files(tmp_path).read().changes == (change,)
 
 
+def test_changes_that_disappear_are_written_again_by_a_process_that_knows_them(
+    tmp_path: Path,
+) -> None:
+    owner = files(tmp_path)
+    for number in range(4):
+        files(tmp_path).write(pause(f"t{number}"))
+    before = owner.read()
+    files(tmp_path).collect(3)  # which nobody has lost
+    fifth = files(tmp_path).write(pause("t4"))
+    assert owner.read().changes == (*before.changes, fifth)
+    assert owner.restore() == 0
+    shutil.rmtree(tmp_path / "_control")
+
+    assert owner.take([]).changes == (*before.changes, fifth)
+    assert owner.lost == frozenset(), "one listing may have missed a new base"
+    owner.take([])
+    assert owner.restore() == 5
+    assert files(tmp_path).read().changes == (*before.changes, fifth)
+    assert (owner.read().changes, owner.restore()) == ((*before.changes, fifth), 0)
+
+
+def test_no_request_makes_a_state_directory_anew_that_is_gone(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    folder.begin()
+    local = LocalFiles(folder.check)
+    local.create(f"{tmp_path}/state/_control/stop-A-to-B@any@1")
+    (tmp_path / "state").rename(tmp_path / "away")
+
+    with pytest.raises(OSError, match="no longer the folder in which this process began"):
+        local.create(f"{tmp_path}/state/_control/stop-A-to-B@any@2")
+    assert not (tmp_path / "state").exists()
+
+
 class Interrupted(LocalFiles):
     """Calls something before the first object is deleted."""
 
     def __init__(self, meanwhile: Callable[[], object]) -> None:
+        super().__init__()
         self._meanwhile = [meanwhile]
 
     def delete(self, path: str) -> None:

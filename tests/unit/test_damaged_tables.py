@@ -2,6 +2,8 @@
 
 import errno
 import os
+import shutil
+from collections.abc import Callable
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -15,17 +17,19 @@ from replication.errors import StateError
 from replication.model import Flow
 from replication.state.compaction import compacted
 from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import LocalTable, has_table
+from replication.state.delta_writer import LocalTable, RemoteTable, has_table
 from replication.state.schemas import SCHEMAS
 from replication.state.table_errors import (
     FORGOTTEN,
     DamagedTableError,
+    KnownTables,
+    LostTableError,
     cause_of,
     odd_rows,
     state_error,
     table_errors,
 )
-from tests.support.damage import DAMAGES
+from tests.support.damage import DAMAGES, LOSSES
 
 FLOW = Flow("A", "B")
 RUNS = "offset_runs"
@@ -227,3 +231,46 @@ def test_a_link_to_an_empty_folder_is_no_table_yet(tmp_path: Path) -> None:
     (tmp_path / "table").symlink_to(tmp_path / "elsewhere")
 
     assert not has_table(tmp_path / "table")
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize(
+    "open_table",
+    [LocalTable, lambda folder, known: RemoteTable(str(folder), known=known)],
+    ids=["local", "remote"],
+)
+def test_a_table_that_a_process_has_met_is_not_made_anew(
+    tmp_path: Path, name: str, loss: str, open_table: Callable[[Path, KnownTables], RemoteTable]
+) -> None:
+    folder, known, one = tmp_path / name, KnownTables(), {"flow": str(FLOW)}
+    for _ in range(2):
+        open_table(folder, known).append([one], SCHEMAS[name])
+    reader = DeltaReader(tmp_path.as_uri(), known=known)
+    away = Path(shutil.copytree(folder, tmp_path / "away"))
+    LOSSES[loss](folder)
+    left = sorted(folder.rglob("*"))
+
+    for _ in range(2):
+        with pytest.raises(LostTableError, match=f"table {name} at .*stop the mirror and start"):
+            open_table(folder, known).append([one], SCHEMAS[name])
+        with pytest.raises(LostTableError, match="put it back as it was"):
+            reader.rows(name, FLOW)
+    assert sorted(folder.rglob("*")) == left, "nothing was written there"
+
+    shutil.rmtree(folder, ignore_errors=True)
+    away.rename(folder)
+    open_table(folder, known).append([one], SCHEMAS[name])
+    assert len(reader.rows(name, FLOW)) == 3
+
+
+def test_another_process_may_begin_a_table_and_append_to_it(tmp_path: Path) -> None:
+    known, one = KnownTables(), {"flow": str(FLOW)}
+    reader = DeltaReader(tmp_path.as_uri(), known=known)
+    assert reader.rows("events", FLOW) == []
+
+    for count in range(1, 4):
+        LocalTable(tmp_path / "events").append([one], SCHEMAS["events"])
+        LocalTable(tmp_path / "events", known).append([one], SCHEMAS["events"])
+        LocalTable(tmp_path / "events", known).merge_files()
+        assert len(reader.rows("events", FLOW)) == 2 * count

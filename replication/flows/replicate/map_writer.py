@@ -22,6 +22,7 @@ from replication.offsets.pending import RecordRejection
 from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
 from replication.offsets.syncs import offset_syncs
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
+from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.offset_table import OffsetTable
 from replication.state.spark_reader import reader_of
 
@@ -158,6 +159,8 @@ class MapWriter:
         else:
             self._syncs.rest()
         try:
+            if self._tables.state_folder is not None:  # a look at a remote one is billed
+                self._tables.exists(OFFSET_RUNS)
             self._write_kept()
         except StateError as error:
             clock = time.monotonic()

@@ -127,7 +127,8 @@ class Steer:
     def record(self, generation: int) -> None:
         """Writes down what is in force and was not yet; says what cannot be read, or is at risk."""
         clock = time.monotonic()
-        if clock >= self._write_at and not self._is_written:
+        is_written = self._is_written and not self._context.changes.lost
+        if clock >= self._write_at and not is_written:
             try:
                 self._write(generation)
             except (StateError, OSError, Py4JError) as error:
@@ -145,6 +146,9 @@ class Steer:
             StateError, OSError, Py4JError: The state directory cannot be read or written.
         """
         tables, steering, changes = self._context.tables, self._in_force, self._context.changes
+        if restored := changes.restore():
+            text = f"{restored} changes had disappeared from {tables.root}/_control: written again"
+            tables.record_event(self._flow, "changed", text, reaction="accept")
         if steering.held and self._context.is_acting:
             return  # what groups or settings get now may be by what was before the hold
         names = frozenset(change.name for change in steering.changes)

@@ -1,11 +1,15 @@
 """Flows whose tables were damaged: what the error advises helps, and leases and events heal."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from replication.config.changes import Change
 from replication.model import TopicPartition
+from replication.state.change_files import ChangeFiles
+from replication.state.request_files import LocalFiles
 from replication.state.table_errors import DamagedTableError
 from tests.support.commands import spark_submit
 from tests.support.damage import commit_cut, data_gone
@@ -61,35 +65,45 @@ def test_a_flow_goes_on_with_damaged_leases_and_events(
     assert len(list(tmp_path.glob("*.damaged-*"))) == 2
 
 
-def test_a_state_directory_that_was_away_is_not_made_again_and_misses_no_run(
+@pytest.mark.parametrize("gone", [".", "offset_runs"])
+def test_a_state_directory_or_a_table_that_was_away_is_not_made_again_and_misses_no_run(
     spark: SparkSession,
     clusters: Clusters,
     tmp_path: Path,
     topic_name: str,
     said: SaidLines,
+    gone: str,
 ) -> None:
     source, target = clusters
     fill(source, topic_name, 1, 100)
     config = flow_config(source, target, topic_name, {"state.write.interval.seconds": "1"})
     state = tmp_path / "state"
+    changes = ChangeFiles(LocalFiles(), state.as_uri(), FLOW)
+    change = changes.write(Change(FLOW, "pause", ("none",), by="ann@desk"))
     flow = RunningFlow(spark, state, config, "microbatch")
     flow.until(lambda: copied(clusters, topic_name) >= 100)
+    flow.until(lambda: stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0)))
 
-    away = state.rename(tmp_path / "away")
+    away = (state / gone).rename(tmp_path / "away")
     send(source, topic_name, 1, 50)
     # a write is due every second: what is kept for a minute is not lost after six of them
     flow.until(lambda: len(said.of("map_write_failed")) >= 8)
-    is_made_again = state.exists()
-    away.rename(state)
+    is_made_again = (state / gone).exists()
+    away.rename(state / gone)
     send(source, topic_name, 1, 50)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
+    shutil.rmtree(state / "_control")
+    flow.until((state / "_control").exists)
     flow.stop()
 
     assert not is_made_again
-    assert any("state.dir" in line.text for line in said.of("map_write_failed"))
+    named = "state.dir" if gone == "." else f"{state}/offset_runs has disappeared"
+    assert any(named in line.text for line in said.of("map_write_failed"))
     assert_equal(clusters, topic_name)
     (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert (run.count, run.is_dense) == (200, True)
+    assert changes.read().changes == ChangeFiles(LocalFiles(), state.as_uri(), FLOW).read().changes
+    assert changes.steering.changes == (change,)
 
 
 @pytest.mark.job
