@@ -1,5 +1,7 @@
 """``translate``: one offset on the other cluster."""
 
+from functools import partial
+
 import click
 
 from replication.cli.options import (
@@ -14,7 +16,7 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.control.changed import in_force
-from replication.control.translate import Question, answer_question, no_answer
+from replication.control.translate import Question, answer_question, log_start, no_answer
 from replication.control.written import open_written
 from replication.model import TopicPartition
 from replication.offsets.map import NoAnswer
@@ -53,7 +55,9 @@ def translate(
     flow = chosen_flow(config, name)
     question = Question(TopicPartition(topic, partition), offset, back)
     with open_written(config, flow) as (state, doubts):
-        answer = answer_question(flow, state.offsets(flow.flow).runs, question)
+        answer = answer_question(
+            flow, state.offsets(flow.flow).runs, question, partial(log_start, flow)
+        )
     for doubt in doubts:
         say(doubt, err=True)
     if as_json:

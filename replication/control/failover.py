@@ -12,7 +12,7 @@ from replication.groups.moves import Move, commits_by_group, plan_moves
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.model import TopicPartition
-from replication.offsets.map import NoAnswer
+from replication.offsets.map import Bounded, NoAnswer, Translation
 from replication.offsets.wording import quality
 from replication.topics.selection import remote_topics
 from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
@@ -48,6 +48,12 @@ def failover_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
             f"has no answer: {quality(position.answer)}"
             for position in positions
             if position.downstream is None
+        )
+        + tuple(
+            f"group {position.group} on {position.upstream}: offset {position.committed.offset} is "
+            f"before what was copied; offset {position.downstream} is {quality(position.answer)}"
+            for position in positions
+            if isinstance(position.answer, Bounded) and position.answer.never_copied
         ),
     )
 
@@ -88,7 +94,9 @@ def failback_offsets(view: FlowView, is_wanted: IsWanted) -> GroupOffsets:
     offsets, problems = [], [*view.doubts, *found.problems]
     for position in positions:
         tp = position.partition
-        answer = maps[tp].offsets.translate_back(position.offset) if tp in maps else NOT_REPLICATED
+        answer: Translation = NOT_REPLICATED
+        if tp in maps:
+            answer = maps[tp].offsets.translate_back(position.offset, earliest.get(tp))
         where = f"group {position.group} on {tp}"
         if isinstance(answer, NoAnswer):
             problems.append(
@@ -137,6 +145,12 @@ def planned_moves(cluster: Cluster, groups: Groups, offsets: Collection[GroupOff
     _, unknown = groups.looked_up(unlisted) if unlisted else (set(), {})
     for name, error in sorted(unknown.items()):
         doubts.problems.append(f"group {name} may exist, and have members: {error}")
+    doubts.warnings.extend(
+        f"group {move.to.group}, {move.to.partition}: it moves back from offset {move.current} to "
+        f"{move.to.offset}, and reads up to {move.current - move.to.offset} records again"
+        for move in moves
+        if move.current is not None and move.to.offset < move.current
+    )
     if blocked := sorted({move.to.group for move in moves if move.is_blocked}):
         members = "; ".join(f"{group}: {', '.join(groups.members(group))}" for group in blocked)
         doubts.problems.append(

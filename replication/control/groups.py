@@ -147,7 +147,9 @@ def source_positions(
         known = {*known, *(group for group, _ in checkpoints)}
     with view.open_groups(view.config.source) as source:
         found = read_groups(view.source, source, is_wanted, known)
-    translated = translate_groups(view.config, view.source, found.committed, view.offsets.maps)
+    translated = translate_groups(
+        view.config, view.source, view.target, found.committed, view.offsets.maps
+    )
     positions = (*translated.positions, *translated.untranslated)
     in_order = sorted(positions, key=lambda position: (position.group, position.upstream))
     return in_order, (*view.doubts, *found.problems)
@@ -182,6 +184,12 @@ def read_groups(
     _, unknown = groups.looked_up(unlisted) if unlisted else (set(), {})
     committed, failures = groups.readable(listed)
     problems = [f"group {name} is missing: {why}" for name, why in {**unknown, **failures}.items()]
+    problems += [
+        f"group {name} has committed no offset on {cluster.alias}: on the other cluster it begins "
+        "where its auto.offset.reset says"
+        for name, offsets in sorted(committed.items())
+        if not offsets
+    ]
     return ReadGroups(committed, (*problems, *_kept_nowhere(cluster)))
 
 

@@ -1,15 +1,19 @@
 """One offset of one partition on the other cluster of a flow, by the offset map."""
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
-from replication.errors import NoAnswerError
+from replication.errors import ClusterError, NoAnswerError
 from replication.model import Flow, TopicPartition
 from replication.offsets.map import NoAnswer, OffsetMap, Translation
 from replication.offsets.runs import OffsetRun
 from replication.offsets.wording import fields, quality
 from replication.topics.selection import replicated_topics
+
+StartOf = Callable[[bool, TopicPartition], int | None]
+"""Where the log of a partition starts, on the target or, if true, on the source; None: unknown."""
 
 RunsOf = Callable[[TopicPartition], Sequence[OffsetRun]]
 """The merged runs of an upstream partition; none if nothing was replicated."""
@@ -50,16 +54,33 @@ class Answer:
         }
 
 
-def answer_question(config: FlowConfig, runs_of: RunsOf, question: Question) -> Answer:
+def answer_question(
+    config: FlowConfig, runs_of: RunsOf, question: Question, start_of: StartOf
+) -> Answer:
     """Translates the offset of *question*; `NoAnswer` where no offset is safe."""
     asked = question.partition
     upstream = [TopicPartition(name, asked.partition) for name in _upstream_names(config, asked)]
     with_runs = ((tp, runs) for tp in upstream if (runs := runs_of(tp)))
     tp, runs = next(with_runs, (upstream[0], ()))
     offset_map = OffsetMap(runs)
-    translate = offset_map.translate_back if question.back else offset_map.translate
     remote = config.policy.remote_topic(config.flow.source, tp.topic)
-    return Answer(config.flow, question, tp, remote, translate(question.offset))
+    copy = TopicPartition(remote, tp.partition)
+    translate = offset_map.translate_back if question.back else offset_map.translate
+    start, first = None, offset_map.starts_at
+    if runs and question.offset < (offset_map.runs[0].tgt_from if question.back else first):
+        start = start_of(question.back, tp if question.back else copy)
+    return Answer(config.flow, question, tp, remote, translate(question.offset, start))
+
+
+def log_start(config: FlowConfig, on_source: bool, tp: TopicPartition) -> int | None:  # noqa: FBT001 - as StartOf
+    """Returns where the log of *tp* starts on a cluster of the flow; None if it does not say."""
+    # Imported here because most offsets have an answer without a cluster, at once
+    from replication.kafka.cluster import Cluster  # noqa: PLC0415
+
+    side = config.source if on_source else config.target
+    with suppress(ClusterError), Cluster(side.alias, side.admin) as cluster:
+        return cluster.earliest([tp]).get(tp)
+    return None
 
 
 def no_answer(config: FlowConfig, answer: Answer) -> NoAnswerError:

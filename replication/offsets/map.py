@@ -34,10 +34,14 @@ class Exact:
 
 @dataclass(frozen=True, slots=True)
 class Bounded:
-    """A safe position on the other side; at most *reread* records after it were read before."""
+    """A safe position on the other side; at most *reread* records after it were read before.
+
+    *never_copied* of the records that the group has not read are not there.
+    """
 
     offset: int
     reread: int
+    never_copied: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +57,7 @@ class Ahead:
 
 @dataclass(frozen=True, slots=True)
 class NoAnswer:
-    """No safe position exists: records the group has not read were never replicated.
+    """No safe position is known: records the group has not read are not in the offset map.
 
     ``first`` is the lowest offset that has an answer; None for an empty map.
     """
@@ -144,8 +148,19 @@ class OffsetMap:
         """The source offset up to which records are replicated; -1 for an empty map."""
         return self._src_reach[-1] if self._runs else -1
 
-    def translate(self, committed: int) -> Translation:
+    @property
+    def starts_at(self) -> int:
+        """The lowest source offset that the map knows of; 0 for an empty map."""
+        return self._src_later[0]
+
+    def translate(self, committed: int, target_start: int | None = None) -> Translation:
         """Returns the target position of a group that has committed *committed* on the source.
+
+        Args:
+            committed: The offset.
+            target_start: Where the target's log starts, for a group before all runs: what lies
+                between that and the first run may be records that the group has not read. None
+                if it is not known.
 
         Raises:
             ValueError: *committed* is negative (Kafka's -1 means "nothing committed").
@@ -153,8 +168,8 @@ class OffsetMap:
         _reject_negative(committed)
         if not self._runs:
             return NoAnswer("nothing replicated", None)
-        if committed < self._src_later[0]:
-            return NoAnswer("before the first run", self._src_later[0])
+        if committed < self.starts_at:
+            return self._earliest_copy(committed, target_start)
         after = bisect_right(self._starts, committed)
         offset = self._tgt_later[after]
         if after and committed < self._copies[after - 1].src_until:
@@ -163,6 +178,15 @@ class OffsetMap:
         if committed > self._src_reach[-1]:
             return Ahead(offset, reread)
         return Bounded(offset, reread) if reread else Exact(offset)
+
+    def _earliest_copy(self, committed: int, target_start: int | None) -> Translation:
+        """Returns the earliest position on the target, for a group before all runs."""
+        if target_start is None and self._runs[0].tgt_from > 0:
+            return NoAnswer("before the first run", self.starts_at)
+        start = target_start or 0  # no log starts before 0
+        unknown = max(0, self._runs[0].tgt_from - start)  # records there that are in no run
+        offset = start if unknown else max(start, self._tgt_later[0])
+        return Bounded(offset, unknown, max(0, self.starts_at - committed - unknown))
 
     def empty_until(self, committed: int) -> int:
         """Returns up to which source offset no record follows *committed*, as far as is replicated.
@@ -186,13 +210,18 @@ class OffsetMap:
             reread += max(0, run.highest(committed) - max(run.tgt_from, offset))
         return reread
 
-    def translate_back(self, committed: int) -> Translation:
+    def translate_back(self, committed: int, source_start: int | None = None) -> Translation:
         """Returns where a group goes on at the source (failback) that committed *committed*.
 
         The answer is the first source position whose record the group has not read on the target.
         At the border of a skipped range it is the start of that range. Target records that belong
         to no run (another producer's) count as possibly read again. Compare the answer with the
         source's earliest offset before committing it there.
+
+        Args:
+            committed: The offset.
+            source_start: Where the source's log starts, for a group before all runs; None if that
+                is not known.
 
         Raises:
             ValueError: *committed* is negative.
@@ -201,7 +230,10 @@ class OffsetMap:
         if not self._runs:
             return NoAnswer("nothing replicated", None)
         if committed < self._runs[0].tgt_from:
-            return NoAnswer("before the first run", self._runs[0].tgt_from)
+            if source_start is None:
+                return NoAnswer("before the first run", self._runs[0].tgt_from)
+            first = self.starts_at
+            return Bounded(min(source_start, first), max(0, first - source_start))
         at = bisect_right(self._tgt_reach, committed)  # runs before it were read to the end
         inside = at < len(self._runs) and (not at or self._runs[at].tgt_from < committed)
         stray = 0 if inside else self._stray(committed, self._tgt_reach[at - 1])

@@ -15,8 +15,13 @@ def quality(answer: Translation) -> str:
     match answer:
         case Exact():
             return "exact"
-        case Bounded(_, reread):
+        case Bounded(_, reread, 0):
             return f"at most {_records(reread)} may be read again"
+        case Bounded(_, 0, missing):
+            return f"the earliest copy; {_records(missing)} before it {_were(missing)} never copied"
+        case Bounded(_, reread, missing):
+            again = f"at most {_records(reread)} may be read again"
+            return f"the earliest copy; {again}, {_records(missing)} {_were(missing)} never copied"
         case Ahead(_, reread):
             return f"ahead of replication; at most {_records(reread)} may be read again"
         case NoAnswer(reason, None):
@@ -32,6 +37,10 @@ def sentence(answer: Translation) -> str:
     return f"{answer.offset} {quality(answer)}"
 
 
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
+
+
 def _records(count: int) -> str:
     return f"{count} record{'s' * (count != 1)}"
 
@@ -40,9 +49,11 @@ def fields(answer: Translation) -> dict[str, object]:
     """Returns *answer* as plain values with stable names, for programs."""
     if isinstance(answer, NoAnswer):
         return {"offset": None, "quality": "none", "reread": 0, "text": quality(answer)}
+    missing = answer.never_copied if isinstance(answer, Bounded) else 0
     return {
         "offset": answer.offset,
         "quality": type(answer).__name__.lower(),
         "reread": 0 if isinstance(answer, Exact) else answer.reread,
+        **({"never_copied": missing} if missing else {}),
         "text": quality(answer),
     }

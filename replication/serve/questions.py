@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from replication.config.clients.secrets import MASK, is_secret
@@ -18,7 +19,7 @@ from replication.control.groups import group_status, wanted_groups
 from replication.control.positions import FlowPositions, flow_positions
 from replication.control.starts import open_clusters, stored_map
 from replication.control.stop import stop_flows
-from replication.control.translate import Question, answer_question
+from replication.control.translate import Question, answer_question, log_start
 from replication.control.view import open_view
 from replication.control.written import open_written
 from replication.errors import StateError
@@ -81,7 +82,9 @@ class Questions:
         """Translates an offset by the offset map, which whoever runs the flow writes first."""
         flow, unread = known_flow(self.config, flow)
         with open_written(self.config, flow) as (state, doubts):
-            answer = answer_question(flow, state.offsets(flow.flow).runs, question)
+            answer = answer_question(
+                flow, state.offsets(flow.flow).runs, question, partial(log_start, flow)
+            )
         return {**answer.document(), "problems": [*unread, *doubts]}
 
     def group(self, flow: FlowConfig, name: str) -> tuple[list[dict[str, object]], list[str]]:

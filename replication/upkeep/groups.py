@@ -1,16 +1,18 @@
 """Translates the source groups' committed offsets with the offset map."""
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from replication.config.tree import FlowConfig
+from replication.errors import ClusterError
 from replication.groups.positions import GroupPartition, GroupPosition
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Committed, Flow, TopicPartition
 from replication.offsets.live_map import TopicMap
-from replication.offsets.map import NoAnswer
+from replication.offsets.map import NoAnswer, Translation
 from replication.topics.selection import remote_topics
 
 log = Log(__name__)
@@ -54,13 +56,15 @@ class Translator:
     Args:
         flow: Whose groups.
         source: Its source.
+        target: Its target: where its logs start is asked for groups that no run reaches.
         maps_of: The flow's offset maps.
     """
 
-    def __init__(self, flow: Flow, source: Cluster, maps_of: MapsOf) -> None:
+    def __init__(self, flow: Flow, source: Cluster, target: Cluster, maps_of: MapsOf) -> None:
         self._flow = flow
         self.log = log.bind(flow)
         self._source = source
+        self._target = target
         self._maps_of = maps_of
         self._known: dict[GroupPartition, _Known] = {}
         self._recreated: set[str] = set()
@@ -91,8 +95,15 @@ class Translator:
         for _, tp, position in wanted:
             least[tp] = min(position.offset, least.get(tp, position.offset))
         maps = self._maps_of(least) if least else {}
+        starts = self._starts_before(maps, least, remote)
         known = {
-            (group, tp): self._translated(group, tp, remote[tp.topic], position, maps.get(tp))
+            (group, tp): self._translated(
+                group,
+                TopicPartition(remote[tp.topic], tp.partition),
+                (tp, position),
+                maps.get(tp),
+                starts.get(tp),
+            )
             for group, tp, position in wanted
         }
         self._find_recreated(known)
@@ -109,21 +120,48 @@ class Translator:
             {tp: topic_map.offsets.replicated_until for tp, topic_map in maps.items()},
         )
 
+    def _starts_before(
+        self,
+        maps: Mapping[TopicPartition, TopicMap],
+        least: Mapping[TopicPartition, int],
+        remote: Mapping[str, str],
+    ) -> dict[TopicPartition, int]:
+        """Returns where the target's log starts, by upstream partition, if a group needs that.
+
+        It is absent where the target does not say so.
+        """
+        copies = {
+            TopicPartition(remote[tp.topic], tp.partition): tp
+            for tp, topic_map in maps.items()
+            if tp in least and least[tp] < topic_map.offsets.starts_at
+        }
+        found: dict[TopicPartition, int] = {}
+        with suppress(ClusterError):  # its groups have no answer then
+            found = self._target.earliest(copies) if copies else {}
+        return {copies[copy]: start for copy, start in found.items()}
+
     def _translated(
         self,
         group: str,
-        upstream: TopicPartition,
-        remote: str,
-        committed: Committed,
+        remote: TopicPartition,
+        found: tuple[TopicPartition, Committed],
         topic_map: TopicMap | None,
+        target_start: int | None,
     ) -> _Known:
+        upstream, committed = found
         known = self._known.get((group, upstream))
-        if known and known.committed == committed and known.topic_map is topic_map:
+        is_before = topic_map is not None and committed.offset < topic_map.offsets.starts_at
+        is_same = known and known.committed == committed and known.topic_map is topic_map
+        if known and is_same and not is_before:
             return known
-        answer = topic_map.offsets.translate(committed.offset) if topic_map else NEVER_REPLICATED
-        empty = topic_map.offsets.empty_until(committed.offset) if topic_map else 0
-        partition = TopicPartition(remote, upstream.partition)
-        position = GroupPosition(group, upstream, partition, committed, answer, empty)
+        answer: Translation = NEVER_REPLICATED
+        empty = 0
+        if topic_map:
+            answer = topic_map.offsets.translate(committed.offset, target_start)
+            empty = topic_map.offsets.empty_until(committed.offset)
+        position = GroupPosition(group, upstream, remote, committed, answer, empty)
+        if known and is_same and known.position == position:
+            return known
         return _Known(committed, topic_map, position)
 
     def _find_recreated(self, known: Mapping[GroupPartition, _Known]) -> None:
@@ -168,8 +206,9 @@ class Translator:
 def translate_groups(
     config: FlowConfig,
     source: Cluster,
+    target: Cluster,
     committed: Mapping[str, Mapping[TopicPartition, Committed]],
     maps_of: MapsOf,
 ) -> Translated:
     """Translates a single question by `Translator.translate`."""
-    return Translator(config.flow, source, maps_of).translate(config, committed)
+    return Translator(config.flow, source, target, maps_of).translate(config, committed)

@@ -198,11 +198,6 @@ def test_translate_prints_the_offset_and_nothing_else(
     ("options", "reason"),
     [
         pytest.param(
-            ("--topic", "orders", "--offset", 49),
-            "before the offset map, which starts at offset 50",
-            id="too old",
-        ),
-        pytest.param(
             ("--topic", "payments", "--offset", 5),
             "nothing replicated; the offset map has no records of payments-0",
             id="not replicated yet",
@@ -225,7 +220,7 @@ def test_an_offset_without_an_answer_is_an_error(
 
 def test_translate_as_json(file: Path) -> None:
     found = translate(file, "--topic", "A.orders", "--offset", 80, "--back", "--json")
-    none = translate(file, "--topic", "orders", "--offset", 7, "--json")
+    before = translate(file, "--topic", "orders", "--offset", 7, "--json")
 
     assert found.returncode == 0
     assert json.loads(found.stdout) == {
@@ -237,12 +232,13 @@ def test_translate_as_json(file: Path) -> None:
         "from_offset": 80,
         "to": {"offset": 130, "quality": "exact", "reread": 0, "text": "exact"},
     }
-    assert none.returncode == 8
-    assert json.loads(none.stdout)["to"] == {
-        "offset": None,
-        "quality": "none",
+    assert before.returncode == 0
+    assert json.loads(before.stdout)["to"] == {
+        "offset": 0,
+        "quality": "bounded",
         "reread": 0,
-        "text": "before the offset map, which starts at offset 50",
+        "never_copied": 43,
+        "text": "the earliest copy; 43 records before it were never copied",
     }
 
 

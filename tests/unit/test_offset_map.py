@@ -37,7 +37,7 @@ CAUGHT_UP = (DENSE, OffsetRun(150, 250, 100, 100))
     ("runs", "committed", "expected"),
     [
         pytest.param((), 7, NoAnswer("nothing replicated", None), id="no runs"),
-        pytest.param(HISTORY, 99, NoAnswer("before the first run", 100), id="before the first run"),
+        pytest.param(HISTORY, 99, Bounded(0, 0, 1), id="before the first run"),
         pytest.param(HISTORY, 100, Exact(0), id="at the start"),
         pytest.param(HISTORY, 142, Exact(42), id="dense"),
         pytest.param(HISTORY, 200, Exact(100), id="start of a sparse run"),
@@ -60,6 +60,48 @@ def test_translate_to_the_target(
     runs: Sequence[OffsetRun], committed: int, expected: Translation
 ) -> None:
     assert translate(runs, committed) == expected
+
+
+ADOPTED = (anchor(Position(1000, 700)), OffsetRun(1000, 1100, 700, 100))
+LATE = (OffsetRun(500, 600, 20, 100),)
+
+
+@pytest.mark.parametrize(
+    ("runs", "committed", "start", "expected"),
+    [
+        pytest.param(HISTORY, 40, None, Bounded(0, 0, 60), id="no log starts before 0"),
+        pytest.param(HISTORY, 40, 0, Bounded(0, 0, 60), id="the first copy skips nothing"),
+        pytest.param(HISTORY, 40, 30, Bounded(30, 0, 60), id="the first copies were deleted"),
+        pytest.param(ADOPTED, 600, 0, Bounded(0, 700), id="earlier copies may be all of its own"),
+        pytest.param(ADOPTED, 100, 0, Bounded(0, 700, 200), id="more than there are copies"),
+        pytest.param(ADOPTED, 100, 650, Bounded(650, 50, 850), id="most of them were deleted"),
+        pytest.param(ADOPTED, 100, 700, Bounded(700, 0, 900), id="all of them were deleted"),
+        pytest.param(ADOPTED, 100, None, NoAnswer("before the first run", 1000), id="unknown"),
+        pytest.param(LATE, 499, 20, Bounded(20, 0, 1), id="the first copy is where the log starts"),
+        pytest.param(LATE, 499, 0, Bounded(0, 20), id="others' records may be its own"),
+        pytest.param(ADOPTED, 1000, 0, Exact(700), id="where the map starts it is exact"),
+    ],
+)
+def test_a_group_before_the_map_gets_the_earliest_copy_that_skips_nothing(
+    runs: Sequence[OffsetRun], committed: int, start: int | None, expected: Translation
+) -> None:
+    assert OffsetMap(runs).translate(committed, start) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        (0, Bounded(0, 1000)),
+        (990, Bounded(990, 10)),
+        (1000, Bounded(1000, 0)),
+        (1050, Bounded(1000, 0)),
+        (None, NoAnswer("before the first run", 700)),
+    ],
+)
+def test_a_group_before_the_map_goes_back_to_where_the_source_starts(
+    start: int | None, expected: Translation
+) -> None:
+    assert OffsetMap(ADOPTED).translate_back(699, start) == expected
 
 
 @pytest.mark.parametrize(

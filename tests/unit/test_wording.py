@@ -13,6 +13,16 @@ from replication.offsets.wording import sentence
         pytest.param(Bounded(30, 1), "30 at most 1 record may be read again", id="one record"),
         pytest.param(Bounded(30, 7), "30 at most 7 records may be read again", id="records"),
         pytest.param(
+            Bounded(0, 0, 7),
+            "0 the earliest copy; 7 records before it were never copied",
+            id="behind what was copied",
+        ),
+        pytest.param(
+            Bounded(0, 3, 1),
+            "0 the earliest copy; at most 3 records may be read again, 1 record was never copied",
+            id="far behind an adopted position",
+        ),
+        pytest.param(
             Ahead(30, 7),
             "30 ahead of replication; at most 7 records may be read again",
             id="ahead",

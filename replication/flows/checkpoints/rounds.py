@@ -54,7 +54,8 @@ class Checkpoints:
         self._flow = context.config.flow
         self._rejected = RejectedGroups(context)
         self._emission = Emission(context, self._rejected)
-        self._translator = Translator(self._flow, context.source, live_maps(context))
+        maps_of = live_maps(context)
+        self._translator = Translator(self._flow, context.source, context.target, maps_of)
         self._sync: GroupSync | None = None
         if context.config.groups.sync_enabled:
             self._sync = GroupSync(context, self._rejected, target_groups)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from contextlib import closing
 from pathlib import Path
 
@@ -10,14 +11,16 @@ from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
+from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
+from tests.support.checkpoints import config_of, emitted, replicated
 from tests.support.cli import ok, run
 from tests.support.commands import replication
 from tests.support.failover import PARTITIONS, drain, send, table
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
-from tests.support.topics import delete_topic
+from tests.support.topics import delete_records, delete_topic, fill
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -92,6 +95,47 @@ def test_a_group_of_a_topic_that_was_created_again_is_named_and_has_no_offset(
     assert f"group {group} on {tp}: offset 5 has no answer" in "".join(found["problems"])
 
 
+def test_a_group_before_the_map_gets_the_earliest_copy_and_one_without_a_commit_is_named(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, _ = clusters
+    file, config = write_config(tmp_path, clusters, topic_name), config_of(clusters, topic_name)
+    far, behind, silent = (f"g-{topic_name}-{name}" for name in ("far", "late", "none"))
+    fill(source, topic_name, 1, 300)
+    delete_records(source, topic_name, before=100)
+    replicated(spark, tmp_path / "state", config)
+    for group, offset in ((far, 40), (behind, 250)):
+        commit(source, group, {TopicPartition(topic_name, 0): Committed(offset)})
+    flow = ("--flow", "A->B", "--group", f"g-{topic_name}.*", "--json")
+
+    def translated() -> list[tuple[str, int, int, int]]:
+        found = json.loads(ok(run("groups", file, *flow)).stdout)["groups"]
+        answers = ((each["group"], each["translated"]) for each in found)
+        return [(g, a["offset"], a["reread"], a.get("never_copied", 0)) for g, a in answers]
+
+    assert translated() == [(far, 0, 0, 60), (behind, 150, 0, 0)]
+    shutil.rmtree(tmp_path / "state")
+    context = replicated(spark, tmp_path / "state", config)
+    Checkpoints(context).round(at_once=True)
+    settings = {"bootstrap.servers": source.bootstrap, "group.id": silent}
+    with closing(Consumer({**settings, "enable.auto.commit": False})) as consumer:
+        consumer.subscribe([topic_name])
+        while not consumer.assignment():
+            consumer.poll(0.1)
+        exported = json.loads(ok(run("export-offsets", file, *flow)).stdout)
+    one = ("--topic", topic_name, "--partition", "0", "--offset", "250")
+    asked = ok(run("translate", file, "--flow", "A->B", *one)).stdout
+
+    assert translated() == [(far, 0, 200, 60), (behind, 0, 200, 0)]
+    assert emitted(context) == {(far, 0): (40, 0, ""), (behind, 0): (250, 0, "")}
+    assert [each["offset"] for each in exported["offsets"]] == [0, 0]
+    unread = "200 records may be read again, 60 records were never copied"
+    assert f"group {far} on {topic_name}-0: offset 40 " in "".join(exported["problems"])
+    assert unread in "".join(exported["problems"])
+    assert f"group {silent} has committed no offset on A" in "".join(exported["problems"])
+    assert asked == "0 at most 200 records may be read again\n"
+
+
 def test_offsets_and_moves_as_json(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -112,6 +156,7 @@ def test_offsets_and_moves_as_json(
 
     on_target = {"group": group, "topic": remote, "partition": 1, "offset": 4}
     on_source = {"group": group, "topic": topic_name, "partition": 1, "offset": 7}
+    assert f"{remote}-1: it moves back from offset 7 to 4, and reads up to 3 " in apply.stderr
     assert over == {"cluster": "B", "offsets": [on_target], "problems": []}
     assert back == {"cluster": "A", "offsets": [on_source], "problems": []}
     assert json.loads(apply.stdout) == {
