@@ -24,7 +24,7 @@ from replication.positions.sides import AskedSides
 from replication.positions.spans import LogSpans
 from replication.positions.survey import Survey, survey
 from replication.state.accept_requests import pending_acceptances
-from replication.state.cluster_ids import check_ids, stored_ids
+from replication.state.cluster_ids import StoredTopics, check_ids, check_topics, stored_ids
 from replication.state.first_topics import FIRST_TOPICS, first_start_of
 from replication.state.move_requests import MoveRequest, pending_moves
 from replication.state.offset_rows import Anchor
@@ -123,7 +123,11 @@ def find_starts(
     """
     source, target = clusters
     found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
-    check_ids(config, stored.state_dir, stored.cluster_ids, found)
+    new = check_ids(config, stored.state_dir, stored.cluster_ids, found)
+    unnamed = {alias: new[alias] for alias in new if alias not in stored.cluster_ids}
+    of_map = {tp.topic: anchor.topic_id for tp, anchor in stored.anchors.items()}
+    topics_of: StoredTopics = {"source": of_map, "target": stored.remote_ids}
+    check_topics(config, stored.state_dir, unnamed, topics_of, clusters)
     remote = topics.copies
     found_ends = target.log_ends(remote.values())
     spans = LogSpans(

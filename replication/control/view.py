@@ -11,7 +11,7 @@ from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
-from replication.state.cluster_ids import check_ids, stored_ids
+from replication.state.cluster_ids import check_ids, check_topics, stored_ids, stored_topics
 from replication.state.offset_rows import OffsetReader
 
 
@@ -57,7 +57,12 @@ def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
         for cluster in (source, target):
             with suppress(ClusterError):  # a failover may have lost it
                 found[cluster.alias] = cluster.cluster_id()
-        check_ids(config, mirror.state_dir, stored_ids(state, config), found)
+        stored = stored_ids(state, config)
+        new = check_ids(config, mirror.state_dir, stored, found)
+        if unnamed := {alias: new[alias] for alias in new if alias not in stored}:
+            topics = stored_topics(state, config)
+            with suppress(ClusterError):
+                check_topics(config, mirror.state_dir, unnamed, topics, (source, target))
         yield FlowView(
             config,
             source,

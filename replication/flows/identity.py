@@ -2,7 +2,14 @@
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.state.cluster_ids import CLUSTERS, check_ids, rows_of, stored_ids
+from replication.state.cluster_ids import (
+    CLUSTERS,
+    check_ids,
+    check_topics,
+    rows_of,
+    stored_ids,
+    stored_topics,
+)
 from replication.state.spark_reader import reader_of
 
 
@@ -29,7 +36,12 @@ class Identity:
         """
         clusters = self._context.source, self._context.target
         found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
-        return check_ids(self._context.config, self._context.tables.root, self._stored, found)
+        config, tables = self._context.config, self._context.tables
+        new = check_ids(config, tables.root, self._stored, found)
+        if unnamed := {alias: new[alias] for alias in new if alias not in self._stored}:
+            topics = stored_topics(reader_of(tables), config)
+            check_topics(config, tables.root, unnamed, topics, clusters)
+        return new
 
     def record(self) -> None:
         """Checks the ids, and records those that are new.

@@ -10,10 +10,15 @@ from typing import Any, Final
 
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import IdentityError
+from replication.kafka.cluster import Cluster
+from replication.kafka.rejections import Rejections
 from replication.model import Location
 from replication.state.table_reader import StateReader
 
 CLUSTERS: Final = "clusters"
+StoredTopics = Mapping[Location, Mapping[str, str]]
+"""The id of each topic that a state is of, by side and name; empty if it is not known."""
+
 SIDES: Final[tuple[Location, Location]] = ("source", "target")
 
 
@@ -67,6 +72,66 @@ def check_ids(
             )
         new[cluster.alias] = now_found
     return new
+
+
+def stored_topics(state: StateReader, config: FlowConfig) -> StoredTopics:
+    """Returns the ids of the topics that *state* is of.
+
+    Raises:
+        StateError: The tables cannot be read.
+    """
+    anchors = state.offsets(config.flow).progress().anchors
+    rows = state.newest("topics", config.flow, ["remote_topic"], ["at"])
+    return {
+        "source": {tp.topic: anchor.topic_id for tp, anchor in anchors.items()},
+        "target": {row["remote_topic"]: row.get("remote_id") or "" for row in rows},
+    }
+
+
+def check_topics(
+    config: FlowConfig,
+    state_dir: str,
+    found: Mapping[str, str],
+    stored: StoredTopics,
+    clusters: tuple[Cluster, Cluster],
+) -> None:
+    """Makes sure that a state which does not name its clusters may be of these.
+
+    An earlier version wrote it, or its table ``clusters`` was moved away. With none of its topics
+    it is of other clusters, and would belong to them once their ids were noted.
+
+    Args:
+        config: The flow.
+        state_dir: The state directory.
+        found: The ids of clusters that the state does not name, by alias.
+        stored: The topics that it is of.
+        clusters: Source and target.
+
+    Raises:
+        IdentityError: None of the topics is on a cluster.
+        ClusterError: A cluster does not answer.
+    """
+    for side, cluster in zip(SIDES, clusters, strict=True):
+        of_file = config.source if side == "source" else config.target
+        known = {topic: its_id for topic, its_id in stored[side].items() if its_id}
+        if of_file.alias not in found or of_file.expected_id or not known:
+            continue
+        rejections = Rejections()
+        there = rejections.call(cluster.describe, known)
+        ids = {topic: described.topic_id for topic, described in there.items()}
+        if rejections.texts or not all(ids.values()) or ids.items() & known.items():
+            continue  # of some nobody knows, or one is the same
+        topic, its_id = min(known.items())
+        now = f"has the id {ids[topic]}" if topic in ids else "does not exist"
+        key = f"{config.flow}.replication.{side}.cluster.id"
+        raise IdentityError(
+            f"flow {config.flow}: the state in {state_dir} does not name its cluster "
+            f"{of_file.alias}, and none of its {len(known)} topics is on the one to which "
+            f"{_address(of_file)} leads, with the id {found[of_file.alias]}: {topic}, of the id "
+            f"{its_id}, {now} there; nothing was changed. If this file is of other clusters, give "
+            "it a state.dir of its own. If it is the right one, and these topics were deleted or "
+            f"created again, write {key} = {found[of_file.alias]}: the flow takes them for new ones"
+        )
 
 
 def rows_of(config: FlowConfig, ids: Mapping[str, str]) -> list[dict[str, Any]]:

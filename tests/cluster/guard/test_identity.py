@@ -1,5 +1,6 @@
 """Clusters and aliases: the state is of two clusters, whatever the file calls them."""
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -55,6 +56,15 @@ def test_a_file_with_the_same_aliases_for_other_clusters_is_refused_before_it_ch
     assert "state.dir of its own" in shown.stderr
     with Cluster("B", {"bootstrap.servers": target.bootstrap}) as cluster:
         assert cluster.describe([f"A.{topic_name}-2"]) == {}
+    shutil.rmtree(state / "clusters")  # as a state of an earlier version has none
+    foreign = rf"none of its 1 topics is on .*{own_broker.cluster_id}: {topic_name}, of the id "
+    with pytest.raises(IdentityError, match=foreign):
+        RunningFlow(spark, state, flow_config(own_broker, target, others), "drain").join()
+    shown = CliRunner().invoke(
+        main, ["plan", str(write_config(tmp_path, (own_broker, target), others))]
+    )
+    assert shown.exit_code == 2
+    assert "replication.source.cluster.id = " in shown.stderr
     RunningFlow(spark, state, flow_config(source, target, topic_name), "drain").join()
     assert_equal(clusters, topic_name)
     assert stored(state, "events") == []
