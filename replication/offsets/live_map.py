@@ -12,7 +12,7 @@ from threading import Lock
 
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
-from replication.offsets.runs import OffsetRun, join_runs
+from replication.offsets.runs import Border, OffsetRun, join_runs
 from replication.offsets.thinning import thin_runs
 
 FEW_RUNS = 1_024
@@ -90,6 +90,8 @@ class LiveMap:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._loaded: dict[TopicPartition, int] = {}  # the lowest offset that was asked about
+        self._wanted: dict[TopicPartition, set[int]] = {}
+        self._borders: dict[TopicPartition, frozenset[int]] = {}  # that were taken last
         self._is_attached = False
         self._era = 0
         self._lock = Lock()
@@ -134,6 +136,7 @@ class LiveMap:
         with self._lock:
             for tp in partitions:
                 self._partitions.pop(tp, None)
+                self._wanted.pop(tp, None)
                 self._loaded[tp] = 0
 
     def not_loaded(self, least: Mapping[TopicPartition, int]) -> Asked:
@@ -186,12 +189,45 @@ class LiveMap:
             known = ((tp, self._partitions.get(tp)) for tp in partitions)
             return {tp: partition.indexed() for tp, partition in known if partition is not None}
 
+    def want_borders(self, offsets: Mapping[TopicPartition, Iterable[int]]) -> None:
+        """Notes that groups have committed *offsets*: where they are is for the table as well."""
+        with self._lock:
+            if not self._is_attached:
+                return
+            for tp, of_groups in offsets.items():
+                now = frozenset(of_groups)
+                if new := now - self._borders.get(tp, frozenset()):
+                    self._wanted.setdefault(tp, set()).update(new)
+                self._borders[tp] = now
+
+    def take_borders(self) -> dict[TopicPartition, tuple[str, list[Border]]]:
+        """Takes the borders at those offsets, as far as the map has them, with the topic ids.
+
+        The table has fewer borders than the map in memory. What is translated exactly here is to
+        be so for a command, and for the next process.
+        """
+        found: dict[TopicPartition, tuple[str, list[Border]]] = {}
+        with self._lock:
+            wanted, self._wanted = self._wanted, {}
+            for tp, offsets in wanted.items():
+                if (partition := self._partitions.get(tp)) is None:
+                    continue
+                known = partition.indexed().offsets
+                if ahead := {offset for offset in offsets if offset > known.replicated_until}:
+                    self._wanted[tp] = ahead
+                at = map(known.border_at, sorted(offsets - ahead))
+                if borders := [border for border in at if border is not None]:
+                    found[tp] = partition.topic_id, borders
+        return found
+
     def _is_of_earlier_era(self, asked: Mapping[TopicPartition, int] | None) -> bool:
         return isinstance(asked, Asked) and asked.era != self._era
 
     def _forget(self) -> None:
         self._partitions.clear()
         self._loaded.clear()
+        self._wanted.clear()
+        self._borders.clear()
 
     def _of(self, tp: TopicPartition, topic_id: str) -> _Partition:
         partition = self._partitions.get(tp)

@@ -19,7 +19,7 @@ from itertools import accumulate
 from typing import ClassVar, Literal
 
 from replication.offsets.ranges import subtract, union
-from replication.offsets.runs import OffsetRun, merge_runs
+from replication.offsets.runs import Border, OffsetRun, merge_runs
 
 _NEVER = 1 << 63  # beyond every offset: Kafka's are signed 64-bit
 
@@ -187,6 +187,29 @@ class OffsetMap:
         unknown = max(0, self._runs[0].tgt_from - start)  # records there that are in no run
         offset = start if unknown else max(start, self._tgt_later[0])
         return Bounded(offset, unknown, max(0, self.starts_at - committed - unknown))
+
+    def border_at(self, upstream: int) -> Border | None:
+        """Returns what proves a pair of equal positions at the source offset *upstream*.
+
+        None where nothing does, and where no run is sparse, so that each pair is known anyway.
+        """
+        if len(self._runs) <= 1:
+            return None
+        until, downstream = upstream, None
+        for copies in reversed(self._copies[: bisect_left(self._starts, upstream)]):
+            run = copies.run
+            is_known = run.src_until == until or (run.is_dense and run.src_until > until)
+            if isinstance(run, _UnknownSpan) or not (is_known or run.count == 0):
+                return None
+            past = run.count - max(0, run.src_until - until)
+            at = run.tgt_from + (past if run.count else 0)
+            if run.src_until < until or downstream not in {None, at}:
+                return None
+            if run.count:
+                part = OffsetRun(run.src_from, until, run.tgt_from, past)
+                return Border(part, upstream) if past else None
+            until, downstream = run.src_from, at  # no record is in it: the one before tells
+        return None
 
     def empty_until(self, committed: int) -> int:
         """Returns up to which source offset no record follows *committed*, as far as is replicated.

@@ -81,6 +81,30 @@ class OffsetRun:
             )
         return self
 
+    def end_from(self, border: "Border") -> "OffsetRun | None":
+        """Returns the end of the run from *border* on; None if that is nothing new, or of others.
+
+        The *border* is one of the same copies if its part is within the run on both sides.
+        """
+        part, upstream = border.part, border.upstream
+        count = self.tgt_until - part.tgt_until
+        is_inside = (
+            self.src_from <= part.src_from
+            and self.src_from < upstream < self.src_until
+            and self.tgt_from <= part.tgt_from
+            and 0 <= count <= self.src_until - upstream
+        )
+        if self.is_dense or not is_inside:
+            return None
+        return OffsetRun(upstream, self.src_until, part.tgt_until, count)
+
+    def before_end(self, end: "OffsetRun") -> "OffsetRun | None":
+        """Returns what is before *end*, if that is the end of this run; else None."""
+        count, width = end.tgt_from - self.tgt_from, end.src_from - self.src_from
+        if self.end != end.end or self.is_dense or end.is_anchor or not 0 <= count <= width > 0:
+            return None
+        return OffsetRun(self.src_from, end.src_from, self.tgt_from, count)
+
     def lowest(self, committed: int) -> int:
         """Returns the lowest target offset where the run's first record >= *committed* can be."""
         return max(self.tgt_from, self.tgt_until - max(0, self.src_until - committed))
@@ -95,6 +119,17 @@ class OffsetRun:
     def highest(self, committed: int) -> int:
         """Returns the highest target offset where the run's first record >= *committed* can be."""
         return self.tgt_from + min(self.count, max(0, committed - self.src_from))
+
+
+@dataclass(frozen=True, slots=True)
+class Border:
+    """A pair of equal positions behind a *part* of a run, which ends at or before *upstream*.
+
+    No record lies between the two source offsets; the target offset is where the part ends.
+    """
+
+    part: OffsetRun
+    upstream: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +177,8 @@ def merge_runs(runs: Iterable[OffsetRun]) -> list[OffsetRun]:
 
     Adjacent dense runs become one, and so do adjacent runs without records: every position in
     them stays exact. Sparse runs are never joined, because each border is an exact position that
-    joining would blur. An anchor is dropped where a neighbour implies it. Duplicates count once.
+    joining would blur; one of which the end is a run as well is divided there. An anchor is dropped
+    where a neighbour implies it. Duplicates count once.
 
     Args:
         runs: One partition's runs, in any order. Runs that start and end at the same target
@@ -173,15 +209,22 @@ def merge_in_order(
     merged: list[OffsetRun] = []
     places: list[int] = []
     for at, run in enumerate(runs):
-        newest, place = run, at
+        pieces = [(run, at)]
         if check is not None and merged:
             check(merged[-1], run)
-        while merged and (joined := join_runs(merged[-1], newest)):
-            newest = joined
+        if merged and (head := merged[-1].before_end(run)):
             merged.pop()
-            place = places.pop()
-        merged.append(newest)
-        places.append(place)
+            pieces.insert(0, (head, places.pop()))
+        elif merged and (head := run.before_end(merged[-1])):  # of two with the same target offsets
+            pieces = [(head, places.pop()), (merged.pop(), at)]
+        for piece, its_place in pieces:
+            newest, place = piece, its_place
+            while merged and (joined := join_runs(merged[-1], newest)):
+                newest = joined
+                merged.pop()
+                place = places.pop()
+            merged.append(newest)
+            places.append(place)
     return merged, places
 
 

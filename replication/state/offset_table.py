@@ -1,7 +1,8 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import astuple
 from functools import partial
 from typing import Any
 
@@ -9,9 +10,10 @@ from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow, TopicPartition
 from replication.offsets.epochs import UNKNOWN
-from replication.offsets.runs import FinishedRuns
+from replication.offsets.runs import Border, FinishedRuns, OffsetRun
 from replication.state.compaction import compacted
 from replication.state.offset_rows import OFFSET_RUNS, StoredProgress
+from replication.state.spark_reader import reader_of
 from replication.state.sql import literal
 from replication.state.stored_table import Replacement
 from replication.state.tables import Tables, now
@@ -24,6 +26,11 @@ COMPACT_AFTER_ROWS = 20_000
 
 FEWEST_ROWS = 200
 """The fewest of a short map. Each drain adds some, and each merge of files writes all of them."""
+
+MOST_BORDERS = 1_000
+"""Of one partition that wait for the runs that they divide."""
+
+RUN = ("src_from", "src_until", "tgt_from", "count")
 
 SHORT = 10
 """A map is short if `COMPACT_AFTER_ROWS` are more than this many times its rows."""
@@ -54,6 +61,8 @@ class OffsetTable:
         self._flow = flow
         self.log = log.bind(flow)
         self._least = compact_after
+        self._wanted: dict[TopicPartition, tuple[str, list[Border]]] = {}
+        self._ends: dict[TopicPartition, int] = {}  # of what this process has written
         self._appended = 0
         self._compact_after = self._due_after(0)
 
@@ -61,12 +70,77 @@ class OffsetTable:
         """Appends the newest runs of the map; compacts it when `due_after` says so."""
         rows = self._rows_of(finished)
         self._tables.append(OFFSET_RUNS, rows)
+        self._ends |= {tp: runs[-1].src_until for tp, runs in finished.runs.items() if runs}
+        self._add(rows)
+
+    def want(self, borders: Mapping[TopicPartition, tuple[str, list[Border]]]) -> None:
+        """Notes *borders* of the map in memory, with the topic ids, for `append_borders`."""
+        for tp, (topic_id, of_partition) in borders.items():
+            kept = [*self._wanted.get(tp, (topic_id, []))[1], *of_partition][-MOST_BORDERS:]
+            self._wanted[tp] = topic_id, kept
+
+    def append_borders(self) -> None:
+        """Divides runs of the table at the borders that are wanted, as far as it has them.
+
+        A row is added that has the end of such a run. Spark would take seconds to find the runs.
+        """
+        due = {
+            (tp, border): topic_id
+            for tp, (topic_id, borders) in self._wanted.items()
+            for border in borders
+            if border.upstream < self._ends.get(tp, -1)
+        }
+        if due and self._tables.storage.engine == "delta-rs":
+            rows = self._ends_of_runs(due)
+            self._tables.append(OFFSET_RUNS, rows)
+            self._add(rows)
+        self._wanted = {
+            tp: (topic_id, left)
+            for tp, (topic_id, borders) in self._wanted.items()
+            if (left := [border for border in borders if (tp, border) not in due])
+        }
+
+    def _ends_of_runs(
+        self, due: Mapping[tuple[TopicPartition, Border], str]
+    ) -> list[dict[str, Any]]:
+        """Returns a row for each border that is *due* and within a sparse run of the table.
+
+        It is as old as that run, so that the newest row is still the one of the newest run.
+        """
+        where = " OR ".join(
+            f"(topic = {literal(tp.topic)} AND `partition` = {tp.partition:d} "
+            f"AND src_from <= {border.upstream:d} AND src_until > {border.upstream:d})"
+            for tp, border in due
+        )
+        found: dict[TopicPartition, list[dict[str, Any]]] = {}
+        for row in reader_of(self._tables).rows(OFFSET_RUNS, self._flow, where):
+            found.setdefault(TopicPartition(row["topic"], row["partition"]), []).append(row)
+        rows = []
+        for (tp, border), topic_id in due.items():
+            of_id = [row for row in found.get(tp, ()) if row["topic_id"] == topic_id]
+            starts = {(row["src_from"], row["tgt_from"]) for row in of_id}
+            if (border.upstream, border.part.tgt_until) in starts:
+                continue  # it is there already
+            for row in of_id:
+                run = OffsetRun(*(row[name] for name in RUN))
+                if (end := run.end_from(border)) is not None:
+                    rows.append({**row, **dict(zip(RUN, astuple(end), strict=True))})
+                    break
+        return rows
+
+    def _forget_borders(self, partitions: Iterable[TopicPartition]) -> None:
+        for tp in partitions:
+            self._wanted.pop(tp, None)
+            self._ends.pop(tp, None)
+
+    def _add(self, rows: Sequence[object]) -> None:
         self._appended += len(rows)
         if self._appended >= self._compact_after:
             self._compact()
 
     def replace(self, finished: FinishedRuns) -> None:
         """Replaces the rows about the partitions of *finished*."""
+        self._forget_borders(finished.runs)
         partitions = (
             f"(topic = {literal(tp.topic)} AND `partition` = {tp.partition})"
             for tp in finished.runs
@@ -77,6 +151,8 @@ class OffsetTable:
 
     def delete(self, partitions: Iterable[TopicPartition], before_generation: int) -> None:
         """Deletes the rows about *partitions* that are older than a generation."""
+        partitions = list(partitions)
+        self._forget_borders(partitions)
         of_topic: dict[str, list[int]] = {}
         for tp in partitions:
             of_topic.setdefault(tp.topic, []).append(tp.partition)

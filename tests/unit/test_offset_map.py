@@ -1,9 +1,11 @@
 """The offset map against a brute-force model of a replicated partition."""
 
 from collections.abc import Callable, Sequence
+from random import Random
 
 import pytest
 from hypothesis import given
+from hypothesis import strategies as st
 
 from replication.model import Position
 from replication.offsets.map import (
@@ -16,7 +18,8 @@ from replication.offsets.map import (
     translate,
     translate_back,
 )
-from replication.offsets.runs import OffsetRun, anchor, merge_runs
+from replication.offsets.partition_runs import WaitingRuns
+from replication.offsets.runs import OffsetRun, anchor, coarser, merge_runs
 from tests.support.copied_partition import (
     CopiedPartition,
     bound_of,
@@ -257,3 +260,66 @@ def test_a_round_trip_skips_no_record(copied: CopiedPartition) -> None:
         back = offset_of(answers.translate_back(there))
         unread = set(copied.target) - set(copied.target[: there - copied.first])
         assert not unread & set(range(committed, back))
+
+
+def fine_and_coarse(copied: CopiedPartition) -> tuple[list[OffsetRun], list[OffsetRun]]:
+    """The map of a process in memory, with a border at each gap, and what it writes of it."""
+    fine: list[OffsetRun] = []
+    coarse: list[OffsetRun] = []
+    for run in copied.runs:
+        waiting = WaitingRuns(0)
+        at, downstream = run.src_from, run.tgt_from
+        for offset in range(run.src_from, run.src_until):
+            if offset in copied.records:
+                waiting.add(OffsetRun(at, offset, downstream, 0))
+                waiting.add(OffsetRun(offset, offset + 1, downstream, 1))
+                at, downstream = offset + 1, downstream + 1
+        waiting.add(OffsetRun(at, run.src_until, downstream, 0))
+        fine += [run, *waiting.take()] if run.is_anchor else waiting.take()
+        joined = coarser(coarse[-1], run, 100) if coarse else None
+        coarse[-1:] = [joined] if joined else [*coarse[-1:], run]
+    return fine, coarse
+
+
+@given(copied_partitions(), st.sets(st.integers(0, 30)), st.randoms())
+def test_a_table_with_the_borders_of_groups_is_as_exact_there_and_as_safe_elsewhere(
+    copied: CopiedPartition, committed: set[int], order: Random
+) -> None:
+    fine, coarse = fine_and_coarse(copied)
+    live, before = OffsetMap(fine), OffsetMap(coarse)
+    borders = [border for each in committed if (border := live.border_at(each)) is not None]
+    rows: list[OffsetRun] = []
+    for (
+        run
+    ) in coarse:  # a row is as old as the run that it divides, and rows of an age have no order
+        of_run = [run, *(end for border in borders if (end := run.end_from(border)))]
+        assert {each.end for each in of_run} == {run.end}
+        order.shuffle(of_run)
+        rows += of_run
+    table = OffsetMap(rows)
+
+    for offset in range(copied.start, copied.source_end + 3):
+        answer = table.translate(offset)
+        assert offset_of(answer) <= copied.true_position(offset)
+        assert copied.reread(offset, offset_of(answer)) <= bound_of(answer)
+        assert offset_of(answer) >= offset_of(before.translate(offset))
+    for back in range(copied.first, copied.end + 3):
+        found = table.translate_back(back)
+        assert offset_of(found) <= copied.true_position_back(back)
+        assert copied.reread_back(back, offset_of(found)) <= bound_of(found)
+
+
+@given(copied_partitions(one_way=True), st.sets(st.integers(0, 30)))
+def test_where_nothing_is_repeated_the_table_answers_groups_as_the_map_in_memory_does(
+    copied: CopiedPartition, committed: set[int]
+) -> None:
+    fine, coarse = fine_and_coarse(copied)
+    live = OffsetMap(fine)
+    borders = [border for each in committed if (border := live.border_at(each)) is not None]
+    ends = [end for border in borders for run in coarse if (end := run.end_from(border))]
+
+    table = OffsetMap([*coarse, *ends])
+
+    for border in borders:
+        if isinstance(live.translate(border.upstream), Exact):
+            assert table.translate(border.upstream) == live.translate(border.upstream)

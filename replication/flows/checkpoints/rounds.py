@@ -6,6 +6,7 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Iterable
 from functools import cached_property, partial
 from threading import Event, Lock
@@ -92,6 +93,10 @@ class Checkpoints:
         translated = self._translator.translate(self._context.config, self._committed())
         newest = self._emission.newest()
         positions = translated.positions
+        committed = defaultdict[TopicPartition, set[int]](set)
+        for position in positions:
+            committed[position.upstream].add(position.committed.offset)
+        self._context.live_map.want_borders(committed)
         self._emission.saw(positions)
         self._context.board.end_round([*positions, *translated.untranslated])
         is_held = bool(self._context.steering.held)

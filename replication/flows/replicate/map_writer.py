@@ -161,7 +161,9 @@ class MapWriter:
         try:
             if self._tables.state_folder is not None:  # a look at a remote one is billed
                 self._tables.exists(OFFSET_RUNS)
+            self._table.want(self._live_map.take_borders())
             self._write_kept()
+            self._table.append_borders()
         except StateError as error:
             clock = time.monotonic()
             self._failing_since = self._failing_since or clock
