@@ -79,7 +79,7 @@ class Ends:
         arguments = (tables, head_start, over)
         creator = threading.Thread(target=_create, args=arguments, name="tables", daemon=True)
         creator.start()
-        self._rows.tables = tables
+        self._rows.tables = self._rows.begun = tables
         try:
             yield
         except Exception as error:
@@ -216,6 +216,7 @@ class _WaitingRows:
     def __init__(self, launch: Launch, wait_seconds: float) -> None:
         self.tables: Tables | None = None
         self.broken: Exception | None = None
+        self.begun: Tables | None = None  # the same, and after the block as well
         self._config = launch.config
         self._wait_seconds = wait_seconds
         self._waiting: list[Execution] = []
@@ -263,6 +264,8 @@ class _WaitingRows:
         tables = self.tables
         if tables is None:
             rows = [row for one in executions for row in rows_of(one)]
+            if rows and self.begun is not None:
+                self.begun.check_folder()  # what has disappeared is not made anew at the end
             if rows:
                 append_without_spark(self._config.access, rows)
             return

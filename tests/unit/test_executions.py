@@ -287,6 +287,24 @@ def test_trouble_with_the_state_directory_fails_nothing(
     assert len(stored(tmp_path / "state", EXECUTIONS, order="flow")) == 2, "written later"
 
 
+def test_a_state_directory_that_disappears_is_not_made_anew_for_the_end(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    state = tmp_path / "state"
+    ends, tables = Ends(launch(state)), WatchedTables(state)
+
+    with ends.written_to(tables, HeadStart([FLOW])):
+        tables.create(EXECUTIONS)
+        state.rename(tmp_path / "away")
+    ends.close(ReplicationError("state.dir is gone"))
+
+    assert not state.exists()
+    assert "no longer the folder in which this process began" in caplog.text
+    (tmp_path / "away").rename(state)
+    ends.close(None)
+    assert len(stored(state, EXECUTIONS, order="flow")) == 2, "written when it is back"
+
+
 def test_the_end_of_a_process_that_wrote_it_itself_is_known(tmp_path: Path) -> None:
     ends = Ends(launch(tmp_path))
     ends.close(ClusterError("silent"))
