@@ -90,8 +90,8 @@ class LiveMap:
     def __init__(self) -> None:
         self._partitions: dict[TopicPartition, _Partition] = {}
         self._loaded: dict[TopicPartition, int] = {}  # the lowest offset that was asked about
-        self._wanted: dict[TopicPartition, set[int]] = {}
-        self._borders: dict[TopicPartition, frozenset[int]] = {}  # that were taken last
+        self._committed: dict[TopicPartition, frozenset[int]] = {}  # by groups, as of now
+        self._taken: dict[TopicPartition, frozenset[int]] = {}  # those with borders in the table
         self._is_attached = False
         self._era = 0
         self._lock = Lock()
@@ -136,7 +136,7 @@ class LiveMap:
         with self._lock:
             for tp in partitions:
                 self._partitions.pop(tp, None)
-                self._wanted.pop(tp, None)
+                self._taken.pop(tp, None)
                 self._loaded[tp] = 0
 
     def not_loaded(self, least: Mapping[TopicPartition, int]) -> Asked:
@@ -189,33 +189,28 @@ class LiveMap:
             known = ((tp, self._partitions.get(tp)) for tp in partitions)
             return {tp: partition.indexed() for tp, partition in known if partition is not None}
 
-    def want_borders(self, offsets: Mapping[TopicPartition, Iterable[int]]) -> None:
-        """Notes that groups have committed *offsets*: where they are is for the table as well."""
+    def want_borders(self, committed: Mapping[TopicPartition, Iterable[int]]) -> None:
+        """Notes what groups have *committed* now: where that is is for the table as well."""
         with self._lock:
-            if not self._is_attached:
-                return
-            for tp, of_groups in offsets.items():
-                now = frozenset(of_groups)
-                if new := now - self._borders.get(tp, frozenset()):
-                    self._wanted.setdefault(tp, set()).update(new)
-                self._borders[tp] = now
+            if self._is_attached:
+                self._committed |= {tp: frozenset(offsets) for tp, offsets in committed.items()}
 
     def take_borders(self) -> dict[TopicPartition, tuple[str, list[Border]]]:
-        """Takes the borders at those offsets, as far as the map has them, with the topic ids.
+        """Takes the borders there that were not taken before, with the topic ids.
 
         The table has fewer borders than the map in memory. What is translated exactly here is to
         be so for a command, and for the next process.
         """
         found: dict[TopicPartition, tuple[str, list[Border]]] = {}
         with self._lock:
-            wanted, self._wanted = self._wanted, {}
-            for tp, offsets in wanted.items():
-                if (partition := self._partitions.get(tp)) is None:
+            for tp, offsets in self._committed.items():
+                new = offsets - self._taken.get(tp, frozenset())
+                if not new or (partition := self._partitions.get(tp)) is None:
                     continue
                 known = partition.indexed().offsets
-                if ahead := {offset for offset in offsets if offset > known.replicated_until}:
-                    self._wanted[tp] = ahead
-                at = map(known.border_at, sorted(offsets - ahead))
+                ahead = {offset for offset in new if offset > known.replicated_until}
+                self._taken[tp] = offsets - ahead
+                at = map(known.border_at, sorted(new - ahead))
                 if borders := [border for border in at if border is not None]:
                     found[tp] = partition.topic_id, borders
         return found
@@ -226,8 +221,8 @@ class LiveMap:
     def _forget(self) -> None:
         self._partitions.clear()
         self._loaded.clear()
-        self._wanted.clear()
-        self._borders.clear()
+        self._committed.clear()
+        self._taken.clear()
 
     def _of(self, tp: TopicPartition, topic_id: str) -> _Partition:
         partition = self._partitions.get(tp)
