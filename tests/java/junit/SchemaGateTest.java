@@ -15,6 +15,7 @@ import java.util.Set;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.MockConsumer;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.clients.consumer.OffsetResetStrategy;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
@@ -53,6 +54,11 @@ final class SchemaGateTest {
           .filter(one -> one.partition() == tp.partition() && one.topic().equals(tp.topic()))
           .filter(one -> one.offset() >= offset)
           .forEach(super::addRecord);
+    }
+
+    @Override
+    public synchronized void seek(TopicPartition tp, OffsetAndMetadata place) {
+      seek(tp, place.offset());
     }
 
     /** As Kafka's client: a partition that is no longer assigned is not paused either. */
