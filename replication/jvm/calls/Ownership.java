@@ -126,7 +126,8 @@ public final class Ownership {
     config.put("group.protocol", "classic");
     config.put("session.timeout.ms", sessionMs);
     config.put("heartbeat.interval.ms", heartbeatMs);
-    // how often its thread wakes up; shorter than the pause before a new connection: see defaults.py
+    // how often its thread wakes up; shorter than the pause before a new connection: see
+    // defaults.py
     config.putIfAbsent("retry.backoff.ms", RETRY_MS);
     config.put("max.poll.interval.ms", rebalanceMs);
     config.put("enable.auto.commit", false);
