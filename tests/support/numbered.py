@@ -6,12 +6,12 @@ from pathlib import Path
 from pyspark.sql import Row, SparkSession
 
 from replication.config.tree import FlowConfig
-from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap, Translation
 from tests.support.flows import RunningFlow
+from tests.support.local import Addressed
 from tests.support.mirror_files import FLOW
 from tests.support.stored import stored, stored_runs
 from tests.support.topics import now_ms
@@ -26,7 +26,7 @@ def numbered(start: int, end: int, timestamp_ms: int | None = None) -> Iterator[
     )
 
 
-def numbers(broker: Broker, topic: str) -> list[int]:
+def numbers(broker: Addressed, topic: str) -> list[int]:
     """The values of the records of partition 0."""
     consumer = {"bootstrap.servers": broker.bootstrap}
     found = read_records(consumer, TopicPartition(topic, 0), 0, 100_000, "read_uncommitted")
