@@ -6,18 +6,21 @@ Offsets do not show that. The epochs of leaders do, and where nobody has noted a
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from replication.cli.main import main
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
+from replication.errors import GuardError
 from replication.model import Mode, TopicPartition
 from replication.offsets.map import Exact
 from replication.spark.paused import pause_partitions
 from tests.support.cut_log import cut_log, log_bytes
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
-from tests.support.mirror_files import FLOW
+from tests.support.mirror_files import FLOW, write_config
 from tests.support.numbered import drain, jump, numbered, numbers, translations
 from tests.support.offset_tables import forget_epochs
 from tests.support.stored import stored, stored_runs
@@ -161,3 +164,37 @@ def test_what_a_target_loses_while_the_flow_runs_is_copied_again_once(
     assert ("are not copied" in event.text) == (policy == "skip")
     assert "offset 80" in event.text
     assert translations(flow, topic_name, 80) == [Exact(80)]
+
+
+@pytest.mark.parametrize("state", ["with epochs", "of the version before"])
+def test_without_a_policy_plan_shows_the_cut_and_an_operator_accepts_it(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_process: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    state: str,
+) -> None:
+    _, target = clusters
+    file = write_config(tmp_path, (own_process, target), topic_name)
+    config = flow_config(own_process, target, topic_name)
+    create_topic(own_process.bootstrap, topic_name, 1)
+    send_records(own_process, topic_name, numbered(0, 80))
+    size = log_bytes(own_process, topic_name)
+    send_records(own_process, topic_name, numbered(80, 100))
+    drain(spark, tmp_path / "state", config)
+    if state == "of the version before":
+        forget_epochs(tmp_path / "state")
+    cut_log(own_process, topic_name, size)
+    send_records(own_process, topic_name, numbered(200, 260))
+
+    with pytest.raises(GuardError, match="up to offset 80 it has the records that were copied"):
+        drain(spark, tmp_path / "state", config)
+    shown = CliRunner().invoke(main, ["plan", str(file), "--json"])
+    asked = ["accept", str(file), "--flow", str(FLOW), "--topic", topic_name, "--from", "80"]
+    accepted = CliRunner().invoke(main, [*asked, "--execute"])
+    drain(spark, tmp_path / "state", config)
+
+    assert (shown.exit_code, "up to offset 80" in shown.output) == (5, True), shown.output
+    assert accepted.exit_code == 0, accepted.output
+    assert numbers(target, f"A.{topic_name}") == [*range(100), *range(200, 260)]
