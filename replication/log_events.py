@@ -146,6 +146,7 @@ Event = Literal[
     "schema_unregistered",
     "schema_waits",
     "schemas_failed",
+    "schemas_late",
     "script_lost",
     "searching_compacted",
     "serve_failed",

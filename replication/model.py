@@ -96,6 +96,7 @@ EventKind = Literal[
     "schema-conflict",
     "schema-unregistered",
     "schema-waits",
+    "schemas-late",
     "dead-letter",
     "dead-letter-copied",
     "changed",

@@ -1,18 +1,24 @@
 """A cluster's schema registry, by the calls of Confluent's that a mirror needs.
 
-A call is made once: whoever asks tries again. Errors say what was tried, where, what the registry
-said and what to do, and never a password.
+A call is made once: whoever asks tries again, unless the registry says that it is asked too often:
+then nothing is asked until it allows that. Errors say what was tried, where, what the registry said
+and what to do, and never a password.
 """
 
 import json
 import ssl
+import threading
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from typing import Any, Final, TypeAlias, TypeVar
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
+from replication.backoff import Backoff
 from replication.config.clients.secrets import MASK
 from replication.config.schema_settings import OWN, TRUSTED, URL, USER, RegistryConfig
 from replication.errors import ClusterError, first_line, printable
@@ -22,6 +28,19 @@ from replication.schemas.values import AVRO, Reference, Schema, Version
 TIMEOUT_SECONDS: Final = 10.0
 """Of connecting, and of each wait for bytes."""
 
+AT_ONCE: Final = 8
+"""How many requests one registry gets at the same time."""
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long a question waits for a registry that is asked too often."""
+
+PAUSES: Final = Backoff(1, 15)
+"""Between its requests, where it does not say when the next one is allowed."""
+
+PAGE: Final = 1000
+"""How many versions are listed by one request: Confluent's registry gives no more."""
+
+LONGEST_PAUSE: Final = 86_400.0
 LONGEST_WAITS: Final = 6
 """For a whole answer, of which parts come."""
 
@@ -36,6 +55,8 @@ INVALID_REQUEST: Final = 400
 NOT_FOUND: Final = 404
 INCOMPATIBLE: Final = 409
 INVALID: Final = 422
+TOO_MANY: Final = 429
+UNAVAILABLE: Final = 503
 SERVER_ERROR: Final = 500
 
 _UNSUPPORTED: Final = (INVALID_REQUEST, NOT_FOUND, 405, INVALID, 501)
@@ -45,6 +66,7 @@ _GARBAGE: Final = "an answer that no registry gives"
 _NO_IMPORT: Final = "this registry does not let versions keep their ids"
 
 Json: TypeAlias = Any
+Item = TypeVar("Item")
 Read = TypeVar("Read")
 
 _STEPS: Final[Mapping[int, str]] = {
@@ -65,11 +87,13 @@ class RegistryError(ClusterError):
         text: What the operator reads.
         status: Of HTTP; 0 if there was no answer.
         reason: What the registry itself said, or why there was no answer.
+        pause: The seconds until it may be asked again, if it is asked too often, and says so.
     """
 
     code = "registry"
 
-    def __init__(self, text: str, status: int, reason: str) -> None:
+    def __init__(self, text: str, status: int, reason: str, pause: float | None = None) -> None:
+        self.pause = pause
         self.status = status
         self.reason = reason
         super().__init__(text)
@@ -88,22 +112,31 @@ class RegistryError(ClusterError):
 class Registry:
     """The schema registry of one cluster; its calls raise `RegistryError`.
 
-    Not for several threads at once. Names of subjects are those within the context of the address.
+    Names of subjects are those within the context of the address.
 
     Args:
         alias: The cluster's.
         config: Where it is, and how to log in.
         timeout: Of each wait, in seconds.
+        patience: How many seconds a question waits where the registry is asked too often.
     """
 
     def __init__(
-        self, alias: str, config: RegistryConfig, timeout: float = TIMEOUT_SECONDS
+        self,
+        alias: str,
+        config: RegistryConfig,
+        timeout: float = TIMEOUT_SECONDS,
+        patience: float = PATIENCE_SECONDS,
     ) -> None:
         self.alias = alias
         self._config = config
         self._timeout = timeout
+        self._patience = patience
         self._first = 0  # of the addresses, the one that answered last
-        self._connection: tuple[int, HTTPConnection] | None = None
+        self._connections: dict[int, tuple[int, HTTPConnection]] = {}  # by thread
+        self._pool: ThreadPoolExecutor | None = None
+        self._allowed = 0.0  # when it may be asked again
+        self._over = threading.Event()
 
     @property
     def address(self) -> str:
@@ -113,6 +146,60 @@ class Registry:
     def subjects(self) -> list[str]:
         """Returns the names of all subjects."""
         return self._ask("GET", "/subjects", "list its subjects", self._names)
+
+    def each(self, ask: Callable[[Item], Read], items: Iterable[Item]) -> list[Read]:
+        """Asks for each of *items*, some at the same time; returns the answers in their order.
+
+        Raises:
+            RegistryError: The first one. If it is final, it is raised once all others are done.
+        """
+        if self._pool is None:
+            self._pool = ThreadPoolExecutor(AT_ONCE, "registry")
+        asked: list[Future[Read]] = [self._pool.submit(ask, item) for item in items]
+        refused: RegistryError | None = None
+        answers = []
+        try:
+            for one in asked:
+                try:
+                    answers.append(one.result())
+                except RegistryError as error:  # noqa: PERF203 - an answer each
+                    refused = refused or error
+                    if not error.is_final:
+                        raise
+        finally:
+            for one in asked:
+                one.cancel()
+        if refused is not None:
+            raise refused
+        return answers
+
+    def listed(
+        self, prefix: str, *, only_latest: bool = False, deleted: bool = False
+    ) -> list[Version] | None:
+        """Returns the versions of all subjects whose names begin with *prefix*, by few requests.
+
+        Some may be missing, if others change them meanwhile. None: there is no such request.
+        """
+        query = {"deleted": str(deleted).lower(), "latestOnly": str(only_latest).lower()}
+        if prefix:
+            query["subjectPrefix"] = prefix
+        found = dict[tuple[str, int], Version]()
+
+        def read(page: Json) -> dict[tuple[str, int], Version]:
+            return {(each["subject"], _number(each["version"])): self._version(each) for each in page}
+
+        is_more = True
+        while is_more:  # some give less than they are asked for, and some all at once
+            path = f"/schemas?{urlencode({**query, 'offset': len(found), 'limit': PAGE})}"
+            try:
+                page = self._ask("GET", path, "list its schemas", read)
+            except RegistryError as error:
+                if error.is_unsupported or error.reason == _GARBAGE:
+                    return None
+                raise
+            is_more = len(page) <= PAGE and not page.keys() <= found.keys()
+            found |= page
+        return [one for (subject, _), one in found.items() if self._is_own(subject)]
 
     def versions(self, subject: str) -> list[int]:
         """Returns the numbers of a subject's versions; none if there is no such subject."""
@@ -125,13 +212,7 @@ class Registry:
     def version(self, subject: str, number: int) -> Version:
         """Returns one version of a subject, which exists; it may be a deleted one."""
         path = f"/subjects/{_quoted(subject)}/versions/{number}?deleted=true"
-
-        def read(found: Json) -> Version:
-            return Version(
-                subject, _number(found["version"]), _number(found["id"]), self._schema(found)
-            )
-
-        return self._ask("GET", path, f"read {subject} version {number}", read)
+        return self._ask("GET", path, f"read {subject} version {number}", self._version)
 
     def schema(self, number: int) -> Schema | None:
         """Returns the schema that has an id; None if none has."""
@@ -213,26 +294,41 @@ class Registry:
         what = f"set the mode of {subject} to IMPORT"
         self._ask("PUT", path, what, bool, body={"mode": "IMPORT"}, empty=_NO_IMPORT)
 
+    def interrupt(self) -> None:
+        """Ends what waits for leave to ask, and lets nothing more be asked."""
+        self._over.set()
+
     def close(self) -> None:
-        """Closes the connection; the next call opens one."""
-        if self._connection is not None:
-            self._connection[1].close()
-            self._connection = None
+        """Closes the connections; the next call opens one."""
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            self._pool = None
+        while self._connections:
+            with suppress(KeyError):
+                self._connections.popitem()[1][1].close()
 
     @property
     def _context(self) -> str:
         """What the registry calls the context of the address, ``.A``; the default one is ``.``."""
         before, _, name = urlsplit(self.address).path.rstrip("/").rpartition("/")
-        return unquote(name) if before.endswith("/contexts") else "."
+        return "." + unquote(name).removeprefix(".") if before.endswith("/contexts") else "."
 
     def _names(self, found: Json) -> list[str]:
         if not isinstance(found, list):
             raise TypeError(found)
-        return [self._own(name) for name in found]
+        return [self._own(name) for name in found if self._is_own(name)]
+
+    def _is_own(self, subject: str) -> bool:
+        """Returns whether a listed subject is of this context."""
+        return not subject.startswith(":.") or subject.split(":", 2)[1] == self._context
 
     def _own(self, subject: str) -> str:
         """Returns the name of a subject within the context of the address, ``:.A:name`` there."""
         return subject.split(":", 2)[2] if subject.startswith(":.") else subject
+
+    def _version(self, found: Json) -> Version:
+        own = self._own(found["subject"])
+        return Version(own, _number(found["version"]), _number(found["id"]), self._schema(found))
 
     def _schema(self, found: Json) -> Schema:
         references = tuple(
@@ -244,6 +340,34 @@ class Registry:
         return Schema(str(found["schema"]), found.get("schemaType") or AVRO, references, text)
 
     def _ask(
+        self,
+        method: str,
+        path: str,
+        what: str,
+        read: Callable[[Json], Read],
+        **more: Any,  # noqa: ANN401 - JSON
+    ) -> Read:
+        """Returns the answer to a request, as `_asked` does, once the registry allows it."""
+        end, tries = time.monotonic() + self._patience, 0
+        failure: RegistryError | None = None
+        while True:
+            pause = self._allowed - time.monotonic()
+            if self._allowed > end:
+                text = f"it is asked too often, and allows no request for {pause:.0f} s"
+                raise failure or self._error(self._first, what, TOO_MANY, text, pause)
+            if self._over.wait(max(0, pause)):
+                raise failure or self._error(self._first, what, 0, "it is asked no more")
+            try:
+                return self._asked(method, path, what, read, **more)
+            except RegistryError as error:
+                if error.pause is None:
+                    raise
+                tries += 1
+                pause = error.pause or PAUSES.after(tries)
+                self._allowed = max(self._allowed, time.monotonic() + pause)
+                failure = error
+
+    def _asked(
         self,
         method: str,
         path: str,
@@ -266,7 +390,7 @@ class Registry:
         count = len(self._config.urls)
         for number in [(self._first + step) % count for step in range(count)]:
             try:
-                status, content = self._send(number, method, path, data)
+                status, content, pause = self._send(number, method, path, data)
             except (OSError, HTTPException) as error:
                 failure = self._error(number, what, 0, first_line(error))
                 continue
@@ -281,42 +405,55 @@ class Registry:
             if status == NOT_FOUND and "absent" in more and _is_of_registry(content):
                 absent: Read = more["absent"]
                 return absent
-            failure = self._error(number, what, status, _reason(content))
+            failure = self._error(number, what, status, _reason(content), pause)
             if status < SERVER_ERROR:
                 break
         assert failure is not None  # noqa: S101 - there is an address
         raise failure
 
-    def _send(self, number: int, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+    def _send(
+        self, number: int, method: str, path: str, data: bytes | None
+    ) -> tuple[int, bytes, float | None]:
         """Sends a request; on a connection that the registry has closed meanwhile, once more."""
-        is_kept = self._connection is not None and self._connection[0] == number
+        kept = self._connections.get(threading.get_ident())
         try:
             return self._sent(number, method, path, data)
         except (ConnectionError, HTTPException):
-            self.close()
-            if not is_kept:
+            self._drop()
+            if kept is None or kept[0] != number:
                 raise
             return self._sent(number, method, path, data)
         except OSError:
-            self.close()
+            self._drop()
             raise
 
-    def _sent(self, number: int, method: str, path: str, data: bytes | None) -> tuple[int, bytes]:
+    def _drop(self) -> None:
+        """Closes the connection of this thread."""
+        known = self._connections.pop(threading.get_ident(), None)
+        if known is not None:
+            known[1].close()
+
+    def _sent(
+        self, number: int, method: str, path: str, data: bytes | None
+    ) -> tuple[int, bytes, float | None]:
         url = urlsplit(self._config.urls[number])
-        if self._connection is None or self._connection[0] != number:
-            self.close()
-            self._connection = number, self._connect(url.scheme, url.hostname or "", url.port)
+        known = self._connections.get(threading.get_ident())
+        if known is None or known[0] != number:
+            self._drop()
+            known = number, self._connect(url.scheme, url.hostname or "", url.port)
+            self._connections[threading.get_ident()] = known
         headers = {"Accept": f"{TYPE}, application/json", "Content-Type": TYPE}
         if self._config.user:
             credentials = b64encode(self._config.user.encode()).decode()
             headers["Authorization"] = f"Basic {credentials}"
-        connection = self._connection[1]
+        connection = known[1]
         connection.request(method, url.path + path, data, headers)
         answer: HTTPResponse = connection.getresponse()
         if _REDIRECTS <= answer.status < INVALID_REQUEST:
-            self.close()
-            return answer.status, f"leads to {_bare(answer.headers.get('Location'))}".encode()
-        return answer.status, self._content(answer)
+            self._drop()
+            where = f"leads to {_bare(answer.headers.get('Location'))}"
+            return answer.status, where.encode(), None
+        return answer.status, self._content(answer), _pause(answer)
 
     def _content(self, answer: HTTPResponse) -> bytes:
         """Reads an answer, if that ends.
@@ -328,7 +465,7 @@ class Registry:
         while part := answer.read1(_PART):
             found += part
             if len(found) > LONGEST_ANSWER or time.monotonic() > end:
-                self.close()
+                self._drop()
                 raise TimeoutError("an answer without an end")
         return bytes(found) + answer.read()  # nothing more: the connection is free now
 
@@ -348,7 +485,9 @@ class Registry:
             context.load_cert_chain(self._config.own, password=self._config.password or None)
         return HTTPSConnection(host, port, timeout=self._timeout, context=context)
 
-    def _error(self, number: int, what: str, status: int, reason: str) -> RegistryError:
+    def _error(
+        self, number: int, what: str, status: int, reason: str, pause: float | None = None
+    ) -> RegistryError:
         step = _STEPS.get(status, "see the registry's log")
         if _NO_IMPORT in reason:
             step = "write replication.schemas: translate"
@@ -362,7 +501,23 @@ class Registry:
         said = f"{status} {reason}" if status else f"no answer: {reason}"
         where = f"the schema registry of cluster {self.alias} at {self._config.urls[number]}"
         text = f"cannot {what} at {where}: {said}; {step.format(alias=self.alias)}"
-        return RegistryError(text, status, reason)
+        return RegistryError(text, status, reason, pause)
+
+
+def _pause(answer: HTTPResponse) -> float | None:
+    """Returns how long an answer asks to wait, 0 if it does not say how long; None if it does not.
+
+    ``Retry-After`` is a number of seconds, or a date.
+    """
+    said = answer.headers.get("Retry-After", "")
+    if answer.status != TOO_MANY and (answer.status != UNAVAILABLE or not said):
+        return None
+    if said.strip().isdecimal():
+        return min(float(said), LONGEST_PAUSE)
+    try:
+        return max(0.0, parsedate_to_datetime(said).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
 
 
 def _bare(location: str | None) -> str:

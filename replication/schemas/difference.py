@@ -87,6 +87,23 @@ def in_order(versions: Iterable[Version]) -> Iterator[Version]:
         yield from take(key)
 
 
+def waves(versions: Iterable[Version]) -> list[list[Version]]:
+    """Returns *versions*, which are `in_order`, in lists of which each needs the ones before it.
+
+    A version comes after those that it refers to, and after the one before it of its subject.
+    """
+    found: list[list[Version]] = []
+    places: dict[tuple[str, int], int] = {}
+    last: dict[str, int] = {}
+    for one in versions:
+        needed = [places.get((need.subject, need.version), -1) for need in one.schema.references]
+        at = 1 + max([last.get(one.subject, -1), *needed])
+        places[one.subject, one.number] = last[one.subject] = at
+        found += [[]] if at == len(found) else []
+        found[at].append(one)
+    return found
+
+
 def _renamed(version: Version, named: Callable[[str], str]) -> Version:
     references = tuple(
         Reference(one.name, named(one.subject), one.version) for one in version.schema.references

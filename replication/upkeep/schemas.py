@@ -1,11 +1,14 @@
 """The schemas of copied topics at the target's registry: under their own ids, or under its own."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
+from os.path import commonprefix
+from typing import Final
 
 from replication.errors import GuardError
-from replication.kafka.registry import Registry
-from replication.schemas.difference import Held, RegistryDifference, difference
+from replication.kafka.registry import Registry, RegistryError
+from replication.schemas.difference import Held, RegistryDifference, difference, waves
 from replication.schemas.subjects import on_target, subject_for, topic_of
 from replication.schemas.values import Part, Reference, Schema, Version
 
@@ -14,8 +17,96 @@ SHOWN = 20
 
 IMPORT = "IMPORT"
 
-Known = dict[tuple[str, int], Version]
-"""Versions that were read before, by subject and number: a registry changes none of them."""
+ASKED_A_ROUND: Final = 50
+"""How many subjects are asked one by one in a round, where there are more; each in its turn."""
+
+Key = tuple[str, int]
+"""A subject, and the number of a version."""
+
+
+class _Learnt:
+    """What was learnt of a registry: a round goes on where the one before ended, or broke off.
+
+    A registry of many subjects is asked for lists of them, if it has such, and else for some
+    subjects a round. What it knows is told from what was not asked: the latter is in no field.
+    """
+
+    def __init__(self, registry: Registry) -> None:
+        self.registry = registry
+        self.has_lists = True
+        self._versions: dict[Key, Version] = {}  # a registry changes none of them
+        self._numbers: dict[str, list[int]] = {}
+        self._round = 0
+
+    def versions(self, subjects: Collection[str], *, is_thorough: bool) -> list[Version]:
+        """Returns the versions of *subjects*, and of those that they refer to.
+
+        Args:
+            subjects: Which exist.
+            is_thorough: Whether none is taken to be as it was when it was last asked.
+        """
+        self._round += 1
+        found: list[Version] = []
+        left, seen = sorted(subjects), set[str]()
+        while left:
+            self._ask_numbers(left, is_thorough=is_thorough)
+            seen.update(left)
+            keys = [(subject, number) for subject in left for number in self._numbers[subject]]
+            self.registry.each(
+                self._ask_version, [key for key in keys if key not in self._versions]
+            )
+            new = [self._versions[key] for key in keys]
+            found += new
+            needed = {reference.subject for one in new for reference in one.schema.references}
+            left = sorted(needed - seen)
+        return found
+
+    def knows(self, subject: str) -> bool:
+        """Returns whether *subject* was there when it was last asked."""
+        return bool(self._numbers.get(subject))
+
+    def turn_of(self, subjects: Sequence[str]) -> list[str]:
+        """Returns those of *subjects* whose turn this round is, all if they are few."""
+        if len(subjects) <= ASKED_A_ROUND:
+            return list(subjects)
+        start = self._round * ASKED_A_ROUND % len(subjects)
+        return [*subjects, *subjects][start : start + ASKED_A_ROUND]
+
+    def _ask_numbers(self, subjects: list[str], *, is_thorough: bool) -> None:
+        """Learns which versions *subjects* have."""
+        if len(subjects) <= ASKED_A_ROUND:
+            self.registry.each(self._ask_subject, subjects)
+            return
+        unknown = {subject for subject in subjects if subject not in self._numbers}
+        due = unknown.union(subjects if is_thorough else self.turn_of(subjects))
+        if self.has_lists:
+            is_only_latest = len(unknown) <= ASKED_A_ROUND and not is_thorough
+            prefix = commonprefix(subjects)  # noqa: RUF071 - names, and not paths
+            listed = self.registry.listed(prefix, only_latest=is_only_latest)
+            self.has_lists = listed is not None
+            numbers = defaultdict[str, list[int]](list)
+            for one in listed or ():
+                self._versions[one.subject, one.number] = one
+                numbers[one.subject].append(one.number)
+            if is_only_latest:
+                due |= {
+                    name for name in subjects if not _has(self._numbers.get(name), numbers[name])
+                }
+            else:
+                due -= numbers.keys()
+                self._numbers |= {name: sorted(found) for name, found in numbers.items()}
+        self.registry.each(self._ask_subject, sorted(due))
+
+    def _ask_subject(self, subject: str) -> None:
+        self._numbers[subject] = self.registry.versions(subject)
+
+    def _ask_version(self, key: Key) -> None:
+        self._versions[key] = self.registry.version(*key)
+
+
+def _has(known: Collection[int] | None, latest: Collection[int]) -> bool:
+    """Returns whether nothing is newer than what is *known* of a subject."""
+    return known is not None and bool(latest) and set(latest) <= set(known)
 
 
 class PreservedSchemas:
@@ -27,42 +118,90 @@ class PreservedSchemas:
     """
 
     def __init__(self, source: Registry, target: Registry) -> None:
-        self._source = source
-        self._target = target
-        self._known: tuple[Known, Known] = ({}, {})
+        self._source = _Learnt(source)
+        self._target = _Learnt(target)
+        self._free = set[int]()  # ids that the target did not know
+        self._imported = set[str]()  # subjects of the target
 
-    def compare(self, remote: Mapping[str, str]) -> RegistryDifference:
+    def compare(self, remote: Mapping[str, str], *, is_thorough: bool = True) -> RegistryDifference:
         """Returns what the target lacks of the schemas of some topics.
 
         Args:
             remote: The remote topic of each topic whose records carry ids.
+            is_thorough: Whether each subject is asked; else only some where there are many, and
+                the others are as they were when they were asked last.
 
         Raises:
             RegistryError: A registry does not answer, or refuses.
         """
         named = partial(on_target, remote=remote)
-        subjects = [name for name in self._source.subjects() if topic_of(name, remote.keys())]
-        source = _held(self._source, subjects, self._known[0])
-        wanted = sorted({named(version.subject) for version in source.versions})
-        target = _held(self._target, wanted, self._known[1])
-        there = {version.id for version in target.versions}
-        ids = {version.id for version in source.versions} - there
-        by_id = {number: schema for number in ids if (schema := self._target.schema(number))}
-        return difference(source, Held(target.versions, by_id, target.compatibility), named)
+        names = self._source.registry.subjects()
+        subjects = sorted(name for name in names if topic_of(name, remote.keys()))
+        versions = self._source.versions(subjects, is_thorough=is_thorough)
+        wanted = {named(version.subject) for version in versions}
+        existing = wanted & set(self._target.registry.subjects()) if wanted else set[str]()
+        self._imported &= existing
+        there = self._target.versions(existing, is_thorough=is_thorough)
+        ids = {version.id for version in versions} - {version.id for version in there}
+        by_id = self._by_id(ids)
+        own = sorted({version.subject for version in versions})
+        asked = own if is_thorough else self._source.turn_of(own)
+        levels = self._levels(self._source.registry, asked)
+        target_levels = self._levels(self._target.registry, existing & set(map(named, levels)))
+        source = Held(tuple(versions), compatibility=levels)
+        return difference(source, Held(tuple(there), by_id, target_levels), named)
 
     def register(self, found: RegistryDifference) -> None:
         """Registers at the target what it lacks by *found*, which has no conflicts.
 
         Raises:
-            RegistryError: A registry does not answer, or refuses. What was registered stays.
+            RegistryError: A registry does not answer, or refuses one of them. What was registered
+                stays.
         """
-        for subject in dict.fromkeys(version.subject for version in found.missing):
-            if self._target.mode(subject) != IMPORT:
-                self._target.begin_import(subject)
-        for version in found.missing:
-            self._target.put(version)
-        for subject, level in found.levels.items():
-            self._target.set_compatibility(subject, level)
+        registry = self._target.registry
+        refused: RegistryError | None = None
+        for versions in waves(found.missing):
+            try:
+                registry.each(self._put, versions)
+            except RegistryError as error:  # noqa: PERF203 - a wave each
+                refused = refused or error
+                if not error.is_final:
+                    raise
+        registry.each(lambda level: registry.set_compatibility(*level), found.levels.items())
+        if refused is not None:
+            raise refused
+
+    def _put(self, version: Version) -> None:
+        subject, registry = version.subject, self._target.registry
+        if subject not in self._imported:
+            if not self._target.knows(subject) or registry.mode(subject) != IMPORT:
+                registry.begin_import(subject)
+            self._imported.add(subject)
+        registry.put(version)
+
+    def _by_id(self, ids: Collection[int]) -> dict[int, Schema]:
+        """Returns the target's schemas under *ids*, whatever subjects they are of."""
+        registry, found = self._target.registry, dict[int, Schema]()
+        left = [number for number in sorted(ids) if number not in self._free]
+        if len(left) > ASKED_A_ROUND and self._target.has_lists:
+            listed = registry.listed("", deleted=True)
+            if listed is not None:
+                return {one.id: one.schema for one in listed if one.id in ids}
+            self._target.has_lists = False
+
+        def ask(number: int) -> None:
+            if (schema := registry.schema(number)) is None:
+                self._free.add(number)
+            else:
+                found[number] = schema
+
+        registry.each(ask, left)
+        return found
+
+    def _levels(self, registry: Registry, subjects: Collection[str]) -> dict[str, str]:
+        names = sorted(subjects)
+        levels = zip(names, registry.each(registry.compatibility, names), strict=True)
+        return {name: level for name, level in levels if level is not None}
 
 
 def refusal(flow: str, found: RegistryDifference, address: str) -> GuardError:
@@ -75,27 +214,6 @@ def refusal(flow: str, found: RegistryDifference, address: str) -> GuardError:
         f"others:{''.join(lines)}\n    Use a context of its own, as {address}/contexts/.A, or "
         "write replication.schemas: translate"
     )
-
-
-def _held(registry: Registry, subjects: Iterable[str], known: Known) -> Held:
-    """Returns what *registry* holds of *subjects*, and of the subjects that they refer to."""
-    versions: list[Version] = []
-    levels: dict[str, str] = {}
-    left, seen = list(subjects), set[str]()
-    while left:
-        subject = left.pop()
-        if subject in seen:
-            continue
-        seen.add(subject)
-        for number in registry.versions(subject):
-            if (subject, number) not in known:
-                known[subject, number] = registry.version(subject, number)
-            version = known[subject, number]
-            versions.append(version)
-            left += [reference.subject for reference in version.schema.references]
-        if (level := registry.compatibility(subject)) is not None:
-            levels[subject] = level
-    return Held(tuple(versions), compatibility=levels)
 
 
 class TranslatedSchemas:

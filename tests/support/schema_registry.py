@@ -7,6 +7,7 @@ context has schemas and ids of its own. Compared by hand with Apicurio's, which 
 
 import json
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -92,6 +93,11 @@ class FakeRegistry:
         user: Who may ask, as ``user:password``; everybody if empty.
         fault: A status that each request gets; none if 0.
         has_guids: Whether it knows GUIDs, as Confluent's does since version 8.
+        has_lists: Whether it lists schemas, as Confluent's does.
+        page: How many of them it lists at once.
+        limit: How many requests it answers in a second; any number if 0.
+        pause: What ``Retry-After`` says with a fault; nothing if empty.
+        window: The second of the last request, and how many there were.
         has_modes: Whether it knows modes, and so ids that others give.
         words: The registry's own with a fault.
         garbage: What each request gets in the place of an answer; nothing if empty.
@@ -103,6 +109,11 @@ class FakeRegistry:
     user: str = ""
     fault: int = 0
     has_guids: bool = True
+    has_lists: bool = True
+    page: int = 1000
+    limit: int = 0
+    pause: str = ""
+    window: tuple[int, int] = (0, 0)
     has_modes: bool = True
     words: str = "planted"
     garbage: bytes = b""
@@ -115,6 +126,14 @@ class FakeRegistry:
     def context(self) -> Context:
         """The default context."""
         return self.contexts.setdefault("", Context())
+
+    def is_beyond_limit(self) -> bool:
+        """Counts a request; returns whether it is one too many."""
+        now = int(time.monotonic())
+        with self.lock:
+            second, count = self.window
+            self.window = now, count + 1 if second == now else 1
+            return 0 < self.limit < self.window[1]
 
     def register(self, subject: str, schema: object, **more: object) -> int:
         """Registers a schema as a producer does; returns its id."""
@@ -134,6 +153,18 @@ class FakeRegistry:
         context = self.contexts.setdefault(name, Context())
         prefix = f":{name}:" if name else ""
         match method, path:
+            case "GET", ["schemas"] if self.has_lists:
+                begins = query.get("subjectPrefix", [""])[0]
+                listed = [
+                    version(context, subject, number, prefix)[1]
+                    for subject, numbers_ in context.subjects.items()
+                    if subject.startswith(begins)
+                    for number in (
+                        [max(numbers_)] if query["latestOnly"] == ["true"] else sorted(numbers_)
+                    )
+                ]
+                offset = int(query["offset"][0])
+                return 200, listed[offset : offset + min(int(query["limit"][0]), self.page)]
             case "GET", ["subjects"]:
                 return 200, [prefix + subject for subject in context.subjects]
             case "GET", ["subjects", subject, "versions"]:
@@ -236,10 +267,11 @@ class Handler(BaseHTTPRequestHandler):
     """Answers for the registry of its server."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # type: ignore[assignment]  # headers and body are two sends
     registry: FakeRegistry
 
     def _answer(self) -> None:
-        registry = self.registry
+        registry, pause = self.registry, ""
         size = int(self.headers.get("Content-Length", 0))
         body = json.loads(self.rfile.read(size)) if size else {}
         registry.asked.append(f"{self.command} {self.path}")
@@ -249,7 +281,11 @@ class Handler(BaseHTTPRequestHandler):
         wanted = "Basic " + b64encode(registry.user.encode()).decode()
         if registry.user and self.headers.get("Authorization") != wanted:
             status, content = error(401, 401, "Unauthorized")
+        elif registry.is_beyond_limit():
+            status, content = error(429, 42901, "Too many requests")
+            pause = "1"
         elif registry.fault:
+            pause = registry.pause
             status, content = error(registry.fault, registry.fault * 100 + 1, registry.words)
         else:
             with registry.lock:
@@ -260,6 +296,8 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(status)
         self.send_header("Content-Type", "application/vnd.schemaregistry.v1+json")
         self.send_header("Content-Length", str(len(data)))
+        if pause:
+            self.send_header("Retry-After", pause)
         self.send_header("Location", "http://me:secret@elsewhere/login?token=secret")
         self.end_headers()
         self.wfile.write(data)

@@ -3,9 +3,11 @@
 import json
 import socket
 import threading
+import time
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
+from email.utils import formatdate
 
 import pytest
 
@@ -121,8 +123,8 @@ def test_a_connection_that_was_closed_meanwhile_is_opened_again(
 ) -> None:
     registry = reach(fake.url)
     assert registry.subjects() == []
-    assert registry._connection is not None  # noqa: SLF001 - what the other side has closed
-    registry._connection[1].sock.shutdown(socket.SHUT_RDWR)  # noqa: SLF001
+    ((_, connection),) = registry._connections.values()  # noqa: SLF001 - the other side closes it
+    connection.sock.shutdown(socket.SHUT_RDWR)
     assert registry.subjects() == []
 
 
@@ -259,3 +261,64 @@ def test_what_it_knows_outlives_its_server(reach: Reach) -> None:
         id_ = reach(registry.url).register("orders-value", SCHEMA)
     with served(registry):
         assert reach(registry.url).schema(id_) == SCHEMA
+
+
+@pytest.mark.parametrize(
+    ("status", "pause"), [(429, ""), (429, "1"), (503, "1"), (503, "DATE"), (429, "gibberish")]
+)
+def test_a_registry_that_is_asked_too_often_is_left_alone_as_long_as_it_says(
+    fake: FakeRegistry, reach: Reach, status: int, pause: str
+) -> None:
+    date = formatdate(time.time() + 2, usegmt=True)
+    fake.fault, fake.pause = status, date if pause == "DATE" else pause
+    registry = reach(fake.url)
+    begun = time.monotonic()
+    heal = threading.Timer(0.3, lambda: setattr(fake, "fault", 0))
+    heal.start()
+    assert registry.each(registry.versions, ["a", "b", "c"]) == [[], [], []]
+    assert 0.7 < time.monotonic() - begun < 8
+    assert len(fake.asked) <= 6
+    heal.join()
+
+
+def test_a_pause_beyond_patience_is_an_error_and_is_kept(fake: FakeRegistry, reach: Reach) -> None:
+    fake.fault, fake.pause = 429, "3600"
+    registry = reach(fake.url)
+    with pytest.raises(RegistryError, match="429 planted; wait: the registry is asked too often"):
+        registry.subjects()
+    fake.fault = 0
+    with pytest.raises(RegistryError, match=r"allows no request for 3[56]\d\d s"):
+        registry.subjects()
+    assert len(fake.asked) == 1
+
+
+def test_what_waits_for_leave_is_interrupted(fake: FakeRegistry, reach: Reach) -> None:
+    fake.fault, fake.pause = 429, "9"
+    registry = reach(fake.url)
+    threading.Timer(0.2, registry.interrupt).start()
+    begun = time.monotonic()
+    with pytest.raises(RegistryError, match="429"):
+        registry.each(registry.versions, map(str, range(100)))
+    assert time.monotonic() - begun < 5
+
+
+def test_schemas_are_listed_by_pages(fake: FakeRegistry, reach: Reach) -> None:
+    fake.page = 3
+    for number in range(8):
+        for version in range(2):
+            fake.register(f"orders-{number}", f'"v{number}.{version}"')
+    fake.register("clicks", '"int"')
+    registry, context = reach(fake.url), reach(f"{fake.url}/contexts/.A")
+    context.register("orders-0", SCHEMA)
+    listed = registry.listed("orders-")
+    assert listed is not None
+    assert {(one.subject, one.number) for one in listed} == {
+        (f"orders-{number}", version) for number in range(8) for version in (1, 2)
+    }
+    latest = registry.listed("", only_latest=True)
+    assert latest is not None
+    assert len(latest) == 9
+    assert registry.version("orders-3", 2) in latest
+    assert context.listed("") == [context.version("orders-0", 1)]
+    fake.has_lists = False
+    assert registry.listed("") is None

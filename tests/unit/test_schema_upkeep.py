@@ -3,13 +3,14 @@
 import json
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from replication.config.schema_settings import registry_of
 from replication.kafka.registry import Registry, RegistryError
 from replication.schemas.difference import RegistryDifference
+from replication.schemas.values import Reference
 from replication.upkeep.schemas import PreservedSchemas, TranslatedSchemas, refusal
 from tests.support.schema_registry import FakeRegistry, Registries, guid_of, own_keys
 
@@ -68,7 +69,9 @@ def test_preserved_schemas_have_their_ids_versions_and_levels(both: Both) -> Non
     assert both.target.version("A.orders-key", 1).id == key
     assert both.target.schema(last) == both.source.schema(last)
     assert both.target.compatibility("A.orders-value") == "FULL"
-    assert both.target.subjects() == ["shop.Address", "A.orders-value", "A.orders-key"]
+    there = both.target.subjects()
+    assert sorted(there) == ["A.orders-key", "A.orders-value", "shop.Address"]
+    assert there.index("shop.Address") < there.index("A.orders-value"), "what it needs"
     assert preserved.compare(REMOTE).is_equal
 
 
@@ -172,3 +175,98 @@ def test_a_schema_is_registered_by_its_guid_unless_that_is_another_there(both: B
         translated.register_guid(guids[plain], "orders", "value", REMOTE)
     assert raised.value.is_unsupported
     assert not raised.value.is_final
+
+
+def many(both: Both, count: int) -> None:
+    """Subjects of one topic on A, the first of which has two versions."""
+    for number in range(count):
+        both.a.register(f"orders-shop.R{number}", record(f"R{number}"))
+    both.a.register("orders-shop.R0", record("R0", "id"))
+
+
+def kept(both: Both, preserved: PreservedSchemas) -> RegistryDifference:
+    """A round: compares and registers."""
+    for registry in (both.a, both.b):
+        registry.asked.clear()
+    found = preserved.compare(REMOTE, is_thorough=False)
+    preserved.register(found)
+    return found
+
+
+def test_many_subjects_are_compared_by_few_requests(both: Both) -> None:
+    many(both, 260)
+    both.a.page = 100
+    both.a.context.levels["orders-shop.R7"] = "FULL"
+    preserved = PreservedSchemas(both.source, both.target)
+
+    assert len(kept(both, preserved).missing) == 261
+    assert len(both.a.asked) < 60  # five pages, the levels of 50 subjects
+    reads = [each for each in both.b.asked if each.startswith("GET")]
+    assert len(reads) < 10
+    assert len(both.b.asked) < 2 * 261 + 20, "the mode of a subject, and each version"
+    assert both.b.context.subjects["A.orders-shop.R0"] == both.a.context.subjects["orders-shop.R0"]
+
+    new = both.a.register("orders-shop.R259", record("R259", "id"))
+    both.a.register("orders-shop.New", record("New"))
+    found = kept(both, preserved)
+    assert {(one.subject, one.number) for one in found.missing} == {
+        ("A.orders-shop.R259", 2),
+        ("A.orders-shop.New", 1),
+    }
+    assert both.b.context.subjects["A.orders-shop.R259"][2] == new
+    assert len(both.a.asked) + len(both.b.asked) < 230
+    for _ in range(6):  # a level has its turn
+        kept(both, preserved)
+    assert both.b.context.levels == {"A.orders-shop.R7": "FULL"}
+    assert preserved.compare(REMOTE).is_equal
+
+
+def test_a_registry_without_lists_is_asked_for_some_subjects_a_round(both: Both) -> None:
+    many(both, 130)
+    both.a.has_lists = both.b.has_lists = False
+    preserved = PreservedSchemas(both.source, both.target)
+    assert len(kept(both, preserved).missing) == 131
+    assert kept(both, preserved).is_equal
+    assert len(both.a.asked) < 110
+    both.a.register("orders-shop.R77", record("R77", "id"))
+    both.a.register("orders-shop.New", record("New"))
+    found = {one.subject for _ in range(3) for one in kept(both, preserved).missing}
+    assert found == {"A.orders-shop.R77", "A.orders-shop.New"}
+    assert preserved.compare(REMOTE).is_equal
+
+
+@pytest.mark.parametrize("has_lists", [True, False])
+def test_a_limit_of_requests_holds_nothing_up_for_ever(both: Both, *, has_lists: bool) -> None:
+    many(both, 60)
+    both.a.has_lists = both.b.has_lists = has_lists
+    both.a.limit = both.b.limit = 40
+    preserved = PreservedSchemas(both.source, both.target)
+    assert len(kept(both, preserved).missing) == 61
+    assert preserved.compare(REMOTE).is_equal
+
+
+def test_a_round_goes_on_where_it_broke_off(both: Both) -> None:
+    many(both, 60)
+    both.a.has_lists = False
+    preserved = PreservedSchemas(both.source, both.target)
+    both.b.fault = 500
+    with pytest.raises(RegistryError, match="500"):
+        kept(both, preserved)
+    both.b.fault = 0
+    assert len(kept(both, preserved).missing) == 61
+    assert [each for each in both.a.asked if "/versions/" in each] == []
+
+
+def test_one_schema_that_is_refused_keeps_no_other(both: Both) -> None:
+    many(both, 20)
+    both.a.register("orders-shop.Bad", record("Bad"), references=[])
+    preserved = PreservedSchemas(both.source, both.target)
+    found = preserved.compare(REMOTE)
+    missing = {"name": "x", "subject": "nowhere", "version": 1}
+    bad = next(one for one in found.missing if one.subject == "A.orders-shop.Bad")
+    reference = Reference(**missing)  # type: ignore[arg-type]
+    refused = replace(bad, schema=replace(bad.schema, references=(reference,)))
+    others = [one for one in found.missing if one != bad]
+    with pytest.raises(RegistryError, match="a reference does not exist"):
+        preserved.register(RegistryDifference((refused, *others)))
+    assert len(both.b.context.subjects) == 20

@@ -13,7 +13,7 @@ from replication.flows.context import FlowContext
 from replication.flows.metadata.schema_rounds import SchemaRounds
 from replication.flows.replicate.beside import beside, surviving
 from replication.flows.replicate.schema_desk import SchemaDesk, SparkExecutors
-from replication.kafka.registry import Registry
+from replication.kafka.registry import PATIENCE_SECONDS, Registry
 from replication.state.schema_rows import read_schema_ids
 from replication.state.spark_reader import reader_of
 from replication.topics.topic_plan import TopicPlan
@@ -21,6 +21,9 @@ from replication.upkeep.schemas import TranslatedSchemas
 
 LOOK_SECONDS: Final = 0.2
 JOIN_SECONDS: Final = 15.0
+
+ROUND_PATIENCE_SECONDS: Final = 300.0
+"""How long a question of a round waits for a registry that is asked too often."""
 
 
 @contextmanager
@@ -42,6 +45,7 @@ def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
         return
     with ExitStack() as stack:
         both = _registries(context)
+        rounds = None
         for registry in both:
             stack.callback(registry.close)
         if config.translates:
@@ -55,7 +59,13 @@ def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
             look, pause = rounds.look, rounds.interval_seconds
         turn = partial(_look, context, look)
         with beside(context, "schemas", turn, (pause, pause), JOIN_SECONDS):
-            yield
+            try:
+                yield
+                if rounds is not None and config.mode == "drain":
+                    rounds.finish(stop)
+            finally:
+                if rounds is not None:
+                    rounds.end()
 
 
 def _look(context: FlowContext, look: Callable[[], None], _over: threading.Event) -> None:
@@ -80,6 +90,9 @@ def schema_topics(context: FlowContext, plan: TopicPlan) -> str:
 
 
 def _registries(context: FlowContext) -> tuple[Registry, Registry]:
-    config = context.config
-    source = Registry(config.flow.source, config.schemas.source_registry)
-    return source, Registry(config.flow.target, config.schemas.target_registry)
+    flow, schemas = context.config.flow, context.config.schemas
+    patience = PATIENCE_SECONDS if context.config.translates else ROUND_PATIENCE_SECONDS
+    return (
+        Registry(flow.source, schemas.source_registry, patience=patience),
+        Registry(flow.target, schemas.target_registry, patience=patience),
+    )

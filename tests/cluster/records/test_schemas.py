@@ -13,6 +13,7 @@ from replication.demo.mirror_process import MirrorProcess
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import GuardError
+from replication.flows.metadata import schema_rounds
 from replication.model import Mode
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.events import kinds_of_topics
@@ -287,6 +288,35 @@ def test_preserved_schemas_are_there_before_their_records_and_new_ones_follow(
     originals = TopicLog(source.bootstrap, topic_name, "read_committed").records(0)
     copies = TopicLog(target.bootstrap, f"A.{topic_name}", "read_committed").records(0)
     assert [one.content.value for one in originals] == [one.content.value for one in copies]
+
+
+def test_a_limit_of_requests_holds_up_no_record_and_the_rest_of_the_schemas_follows(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    registries: Registries,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(schema_rounds, "START_SECONDS", 1.0)
+    (source, target), (a, b) = clusters, registries
+    create_topic(source.bootstrap, topic_name, 1)
+    for number in range(80):
+        a.register(f"{topic_name}-shop.R{number}", schema(f"R{number}"))
+    a.limit = b.limit = 20
+    b.fault, b.pause = 503, "1"
+    send_records(source, topic_name, records(a, f"{topic_name}-value", "First", range(10)))
+    config = flow_config(source, target, topic_name, keys(a, b, "preserve", topic_name))
+    flow = RunningFlow(spark, tmp_path, config, "drain")
+    flow.until(lambda: copied(clusters, topic_name) >= 10)
+    assert not b.context.subjects
+    b.fault = 0
+    flow.join()  # once all is registered
+
+    assert len(b.context.subjects) == 81
+    assert decoded(target, f"A.{topic_name}", b) == said("First", range(10))
+    (event,) = stored(flow.tables, "events", "kind = 'schemas-late'")
+    assert "not all schemas are registered at the target" in event.text
 
 
 @pytest.mark.job
