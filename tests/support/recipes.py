@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import yaml
@@ -59,41 +60,93 @@ def headed(*headers: tuple[tuple[str, bytes | None], ...]) -> tuple[Record, ...]
     return tuple((b"k", b"v", own) for own in headers)
 
 
+LONG = b"\\u00e4\\"x@" * 12_500
+"""100 000 characters with escapes, as JSON has them."""
+
 EU = b'{"region": "eu", "n": 1}'
+LONG_EU = b'{"text": "%b", "region"\t:\n"eu"}' % LONG
+ESCAPED_EU = b'{"region": "\\u0065u", "text": "\xc3\xa4 \\"region\\": \\"us\\""}'
+MASKED = [
+    (b'{"a":1, "email": "ann@x.org","b":"@"}', b'{"a":1, "email":"***","b":"@"}'),
+    (b'{"email": "o\\"q@x.org", "b": 1}', b'{"email":"***", "b": 1}'),
+    (b'{"email":"a\\\\","b":"x@y"}', b'{"email":"***","b":"x@y"}'),
+    (b'{"email":"\\u0022\\\\\\"\xc3\xa4@x.org"}', b'{"email":"***"}'),
+    (b'{"email"\r\n\t :\n "a\nb@x.org"}', b'{"email":"***"}'),
+    (b'[{"email":"a@x"},{"email" :"b@x"}]', b'[{"email":"***"},{"email":"***"}]'),
+    (b'{"email":["a]@x", "b\\"@x"],"c":[1]}', b'{"email":["***"],"c":[1]}'),
+    (b'{"email":[]}', b'{"email":["***"]}'),
+    (b'{"email": null, "b": "email"}', b'{"email": null, "b": "email"}'),
+    (b'{"email":"", "emails": "email"}', b'{"email":"***", "emails": "email"}'),
+    (b'{"email":"ann@x.or', b'{"email":"***"'),
+    (b'{"email":"ann@x.or\\', b'{"email":"***"'),
+    (b'{"email":["ann@x.org", "bo', b'{"email":["***"]'),
+    (b'{"email":"%b","b":1}' % LONG, b'{"email":"***","b":1}'),
+    (b'{"email":["%b", "%b"],"b":1}' % (LONG, LONG), b'{"email":["***"],"b":1}'),
+    (b'{"b":"%b","email":"x"}' % LONG, b'{"b":"%b","email":"***"}' % LONG),
+    (b'{"email":"' + b"a" * 100_000, b'{"email":"***"'),
+    *((each, each) for each in (b'{"a":2}', b"no JSON", b"", b'"email"', b'{"email":', None)),
+]
 ACME, GLOBEX, NEITHER = (("tenant", b"acme"),), (("tenant", b"globex"),), (("other", b"acme"),)
+HASHED = b"k", None, b"", b"\xff\x00", b"'\\", LONG
+
+
+def hashed(key: bytes | None) -> bytes | None:
+    """What the recipe makes of a key."""
+    return None if key is None else sha256(SALT["KEY_SALT"].encode() + key).hexdigest().encode()
+
+
+STRANGE: tuple[tuple[tuple[str, bytes | None], ...], ...] = (
+    (("tenant", None),),
+    (("tenant", b""),),
+    (("Tenant", b"acme"),),
+    (("tenant", b"acme "),),
+    (("tenant", b"\xff"),),
+    (("tenant", LONG),),
+)
+TWICE = (("tenant", None), ("tenant", b"acme"), ("tenant", b"globex"))
+TENANTS = ACME, GLOBEX, (), NEITHER, *STRANGE, TWICE
 CASES = {
     "Keep one region": [
         Case(
             "A->B",
             "orders-new",
-            valued(EU, b'{"region":"us"}', None, b"no JSON", b"{}", EU),
-            valued(EU, None, EU),
+            valued(
+                *(EU, b'{"region":"us"}', None, b"no JSON", b"{}", EU, LONG_EU, ESCAPED_EU),
+                *(b'{"region": null}', b'{"region": ["eu"]}', b'["eu"]', b"", b"\xff\xfe"),
+                *(b'{"n": {"region": "eu"}}', b'{"region": "eu ', b"[" * 100_000, LONG_EU[:-1] + b","),
+            ),
+            valued(EU, None, EU, LONG_EU, ESCAPED_EU),
         )
     ],
     "Mask an email address": [
         Case(
             "A->B",
             "customers",
-            valued(b'{"a":1, "email": "ann@x.org","b":"@"}', b'{"a":2}', b"no JSON", None),
-            valued(b'{"a":1, "email":"***","b":"@"}', b'{"a":2}', b"no JSON", None),
+            valued(*(before for before, _ in MASKED)),
+            valued(*(after for _, after in MASKED)),
         )
     ],
     "Drop a header": [
         Case(
             "A->B",
             "payments",
-            headed((("a", b"1"), ("cookie", b"c"), ("a", None), ("authorization", None)), ()),
-            headed((("a", b"1"), ("a", None)), ()),
+            headed(
+                (("a", b"1"), ("cookie", b"c"), ("a", None), ("authorization", None)),
+                (),
+                (("cookie", LONG), ("cookie", None), ("\u00e4", b"\xff"), ("Cookie", b"kept")),
+            ),
+            headed((("a", b"1"), ("a", None)), (), (("\u00e4", b"\xff"), ("Cookie", b"kept"))),
         )
     ],
     "Add where a record comes from": [
         Case(
             "A->B",
             "invoices",
-            headed((), (("origin", b"own"),)),
+            headed((), (("origin", b"own"),), (("origin", None), ("\u00e4", LONG))),
             headed(
                 (("origin", b"A/invoices/0/0"),),
                 (("origin", b"own"), ("origin", b"A/invoices/0/1")),
+                (("origin", None), ("\u00e4", LONG), ("origin", b"A/invoices/0/2")),
             ),
         )
     ],
@@ -101,8 +154,8 @@ CASES = {
         Case(
             "A->B",
             "profiles",
-            keyed(b"k", None),
-            keyed(b"31c9ddcd1a82dc0378f616d3cc1341697fd0948c2b4d637d34866cc24ff794ca", None),
+            keyed(*HASHED),
+            keyed(*map(hashed, HASHED)),
         )
     ],
     "Sample one in a hundred": [
@@ -114,8 +167,8 @@ CASES = {
         )
     ],
     "Split by tenant": [
-        Case("A->B", "events", headed(ACME, GLOBEX, (), NEITHER), headed(ACME)),
-        Case("A->C", "events", headed(ACME, GLOBEX, (), NEITHER), headed(GLOBEX)),
+        Case("A->B", "events", headed(*TENANTS), headed(ACME, TWICE)),
+        Case("A->C", "events", headed(*TENANTS), headed(GLOBEX, TWICE)),
     ],
 }
 """By the title of the recipe; the partition of each topic begins with the first record."""
