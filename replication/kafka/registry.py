@@ -186,7 +186,9 @@ class Registry:
         found = dict[tuple[str, int], Version]()
 
         def read(page: Json) -> dict[tuple[str, int], Version]:
-            return {(each["subject"], _number(each["version"])): self._version(each) for each in page}
+            return {
+                (each["subject"], _number(each["version"])): self._version(each) for each in page
+            }
 
         is_more = True
         while is_more:  # some give less than they are asked for, and some all at once
