@@ -267,7 +267,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers for the registry of its server."""
 
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # type: ignore[assignment]  # headers and body are two sends
+    disable_nagle_algorithm = True  # headers and body are two sends
     registry: FakeRegistry
 
     def _answer(self) -> None:
