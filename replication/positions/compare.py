@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
 from replication.errors import GuardError
@@ -24,6 +23,7 @@ from replication.positions.survey import Stored
 from replication.positions.tails import CountedTail, matching_tails
 from replication.positions.take_over import advice, take_over
 from replication.positions.verdicts import Counted, Realigned
+from replication.spark.causes import SPARK_ERRORS
 from replication.spark.copies import copied
 from replication.spark.counting import CountedSpan, RecordSpan, offsets_after, read_windows
 from replication.spark.throwing import throwing_records
@@ -203,7 +203,7 @@ def _ends(
     ends = spans.source_ends
     try:
         return counted(ends)
-    except PySparkException:
+    except SPARK_ERRORS:
         windows = {
             tp: (start := at.anchor.upstream, min(ends[tp], start + SEARCHED + 16 * at.records))
             for tp, at in wanted.items()

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, Row
 
 from replication.kafka.api import KafkaRecord
@@ -19,6 +18,7 @@ from replication.model import Isolation, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.fingerprint import Fingerprint
 from replication.positions.sides import FlowSides, compared
+from replication.spark.causes import SPARK_ERRORS
 from replication.spark.copies import NO_TIME, digested_originals, next_originals
 from replication.spark.counting import read_windows
 from replication.spark.throwing import ThrowingRecord, throwing_records
@@ -162,7 +162,7 @@ class Originals(AbstractContextManager["Originals"]):
         with compared(self._context.config.flow):
             try:
                 return evaluated(self._records(windows)).collect(), {}
-            except PySparkException:
+            except SPARK_ERRORS:
                 throwing = throwing_records(self._records, evaluated, windows)
                 if not throwing:
                     raise

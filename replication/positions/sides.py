@@ -13,6 +13,7 @@ from replication.config.tree import FlowConfig
 from replication.errors import ClusterError, SetupError, first_line
 from replication.kafka.cluster import Cluster
 from replication.model import Flow
+from replication.spark.causes import said
 from replication.spark.local import local_spark
 from replication.spark.session import sharing_of
 from replication.spark.sources import Sharing
@@ -98,5 +99,5 @@ def compared(flow: Flow) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError) as error:
-        text = f"flow {flow}: comparing records of both clusters failed: {first_line(error)}"
+        text = f"flow {flow}: comparing records of both clusters failed: {said(error)}"
         raise ClusterError(text) from error

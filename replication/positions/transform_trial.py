@@ -6,13 +6,12 @@ Reads both clusters, and a few records of the source; writes nothing.
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from pyspark.errors import PySparkException
-
 from replication.kafka.cluster import Cluster
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import TopicPartition
 from replication.positions.sides import FlowSides
+from replication.spark.causes import SPARK_ERRORS, said
 from replication.spark.counting import read_windows
 from replication.spark.transform_check import transform_problems
 from replication.spark.transforms import digested_trial
@@ -93,8 +92,8 @@ def _unsteady(context: FlowSides, plan: TopicPlan) -> list[str]:
         return []
     try:
         first, second = (_digests(context, windows) for _ in range(2))
-    except PySparkException as error:  # a record may be to blame, and its topic is set aside then
-        log.bind(config.flow).info("transforms_not_sampled", text=error)
+    except SPARK_ERRORS as error:  # a record may be to blame, and its topic is set aside then
+        log.bind(config.flow).info("transforms_not_sampled", text=said(error))
         return []
     topics = sorted(
         {tp.topic for (tp, at), found in first.items() if second.get((tp, at)) != found}

@@ -8,12 +8,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from replication.errors import first_line
 from replication.model import Chain, TopicPartition
+from replication.spark.causes import SPARK_ERRORS, said
 from replication.spark.counting import read_windows
 from replication.spark.transforms import DROPPED, FAILURE, HEADERS, tried
 
@@ -92,7 +91,7 @@ def _tried(
     """Yields what becomes of the records in *windows*, by halves where Spark fails on some."""
     try:
         yield from _twice(read_windows(spark, consumer, windows), chains)
-    except PySparkException as error:
+    except SPARK_ERRORS as error:
         offsets = sum(until - start for start, until in windows.values())
         if len(failed) >= MOST_FAILURES or not any(chains.values()):
             raise
@@ -102,7 +101,7 @@ def _tried(
             return
         failed.extend((tp, start) for tp, (start, _) in windows.items())
         for one in _tried(spark, consumer, windows, {}, failed):
-            text = f"Spark fails on it: {first_line(error)}"
+            text = f"Spark fails on it: {said(error)}"
             yield replace(one, after=None, outcome="error", error=text)
 
 

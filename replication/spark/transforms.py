@@ -3,18 +3,21 @@
 `transformed` is for the query: a record that nobody can decide fails it, with the record's place.
 `kept` is for whoever compares or counts copies: such a record was never written. `tried` tells of
 each record what becomes of it.
+
+Each expression is evaluated within `replication.transform.Guarded`, which knows the record that it
+throws on and says nothing of what that holds. Without our jar Spark's own exceptions fail a query.
 """
 
-import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from replication.model import Chain, TopicPartition, Transform
+from replication.java import known_class
+from replication.model import Chain, Transform
 from replication.spark.parsed_once import parsed_once
 
 HEADERS: Final = "array<struct<key:string,value:binary>>"
@@ -24,17 +27,9 @@ DROPPED: Final = "dropped"
 FAILURE: Final = "failure"
 
 _TYPES: Final = {"key": "binary", "value": "binary", "headers": HEADERS}
-_FAILED: Final = re.compile(
-    r"the transform (\S+) fails: its (\w+) \w+ NULL for (\S+)-(\d+) offset (\d+)"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class FailedRecord:
-    """A record that a transform fails on."""
-
-    offset: int
-    text: str
+_GUARDED: Final = "replication.transform.Guarded"
+_THROWING: Final = "replication_guarded"
+_NOTING: Final = "replication_noted"
 
 
 def transformed(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame:
@@ -46,9 +41,10 @@ def transformed(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame:
         records: With all columns of the source.
         chains: By topic of the source.
     """
+    is_guarded = any(chains.values()) and _is_guarded(records)
     for chain, topics in _grouped(chains):
         for step in chain:
-            records = _applied(records, step, _is_of(topics))
+            records = _applied(records, step, _is_of(topics), is_guarded=is_guarded)
     return records
 
 
@@ -67,9 +63,10 @@ def tried(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame:
     cannot be transformed, or null.
     """
     records = records.withColumns({DROPPED: F.lit(False), FAILURE: F.lit(None).cast(StringType())})
+    is_guarded = _is_guarded(records)
     for chain, topics in _grouped(chains):
         for step in chain:
-            records = _tried(records, step, _is_of(topics))
+            records = _tried(records, step, _is_of(topics), is_guarded=is_guarded)
     return records
 
 
@@ -80,12 +77,13 @@ def digested_trial(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame
     return found.select("topic", "partition", "offset", F.sha2(parts, 256).alias("digest"))
 
 
-def failed_records(text: str) -> dict[TopicPartition, FailedRecord]:
-    """Returns the records that the error *text* of a query with `transformed` names."""
-    return {
-        TopicPartition(found[3], int(found[4])): FailedRecord(int(found[5]), found[0])
-        for found in _FAILED.finditer(text)
-    }
+def _is_guarded(records: DataFrame) -> bool:
+    """Gives the session of *records* the functions that guard expressions; false without a jar."""
+    session = records.sparkSession
+    guarded = known_class(session._jvm, _GUARDED)  # noqa: SLF001 - py4j's own view
+    if guarded is not None:
+        guarded.register(session._jsparkSession, _THROWING, _NOTING)  # noqa: SLF001
+    return guarded is not None
 
 
 def _grouped(chains: Mapping[str, Chain]) -> Iterator[tuple[Chain, Collection[str]]]:
@@ -100,19 +98,33 @@ def _is_of(topics: Collection[str]) -> Column:
     return F.col("topic").isin(list(topics))
 
 
-def _applied(records: DataFrame, step: Transform, is_of: Column) -> DataFrame:
+def _applied(records: DataFrame, step: Transform, is_of: Column, *, is_guarded: bool) -> DataFrame:
     """Applies *step* to those *records* that are of its topics."""
+
+    def guarded(part: str, made: Column, *, is_failure: Column) -> Column:
+        if is_guarded:
+            return F.call_function(_THROWING, *_arguments(step, part, made, is_failure))
+        return F.coalesce(made, F.when(is_failure, F.raise_error(_said(step, part))))
+
     if step.filter:
-        unknown = _raised(step, "filter is") if step.unknown == "fail" else _unknown(step)
-        passes = F.coalesce(F.expr(step.filter), unknown)
+        passes = guarded("filter", F.expr(step.filter), is_failure=F.lit(step.unknown == "fail"))
+        passes = F.coalesce(passes, F.lit(step.unknown == "keep"))
         records = records.where(F.when(is_of, passes).otherwise(F.lit(True)))
     step, parsed = _parsing_once(step)
+    allowed = F.lit(False)
     records = records.withColumns(
-        {name: F.when(is_of, F.expr(call)) for name, call in parsed.items()}
+        {
+            name: F.when(is_of, guarded("JSON", F.expr(call), is_failure=allowed))
+            for name, call in parsed.items()
+        }
     )
-    wanted = {part: _guarded(step, part, to) for part, to in _wanted(step).items()}
+    wanted = {
+        part: guarded(part, to, is_failure=_is_failure(step, part))
+        for part, to in _wanted(step).items()
+    }
     if step.headers_remove or step.headers_add:
-        wanted["headers"] = _edited(step, wanted.get("headers", F.col("headers")), _added(step))
+        added = guarded("headers", _added(step), is_failure=allowed)
+        wanted["headers"] = _edited(step, wanted.get("headers", F.col("headers")), added)
     changed = {part: F.when(is_of, to).otherwise(F.col(part)) for part, to in wanted.items()}
     return records.withColumns(changed).drop(*parsed) if changed else records
 
@@ -128,35 +140,53 @@ def _parsing_once(step: Transform) -> tuple[Transform, dict[str, str]]:
     return replace(step, key=key, value=value, headers=headers, headers_add=pairs), parsed
 
 
-def _tried(records: DataFrame, step: Transform, is_of: Column) -> DataFrame:
+def _tried(records: DataFrame, step: Transform, is_of: Column, *, is_guarded: bool) -> DataFrame:
     """Applies *step* as `_applied` does, but notes what that drops or fails on."""
     is_live = is_of & F.col(FAILURE).isNull() & ~F.col(DROPPED)
+
+    def noted(part: str, made: Column, *, is_failure: Column) -> Column:
+        if is_guarded:
+            found = F.call_function(_NOTING, *_arguments(step, part, made, is_failure))
+        else:
+            failure = F.when(made.isNull() & is_failure, _said(step, part))
+            found = F.struct(made.alias("made"), failure.alias("failure"))
+        return F.when(is_live, found)
+
     if step.filter:
-        records = records.withColumn("_passes", F.when(is_live, F.expr(step.filter)))
-        is_unknown = is_live & F.col("_passes").isNull()
-        fails = F.lit(step.unknown == "fail")
-        failure = F.when(is_unknown & fails, _said(step, "filter is"))
-        drops = is_live & ~F.coalesce(F.col("_passes"), fails | _unknown(step))
-        noted = {FAILURE: F.coalesce(F.col(FAILURE), failure), DROPPED: F.col(DROPPED) | drops}
-        records = records.withColumns(noted)
-    wanted = _wanted(step)
-    made = {f"_{part}": F.when(is_live, to) for part, to in wanted.items()}
-    records = records.withColumns({**made, "_added": F.when(is_live, _added(step))})
-    failures = [
-        F.when(
-            is_live & F.col(part).isNotNull() & F.col(f"_{part}").isNull(),
-            _said(step, f"{part} becomes"),
-        )
-        for part in wanted
-        if not step.nullable
-    ]
+        is_failure = F.lit(step.unknown == "fail")
+        passes = noted("filter", F.expr(step.filter), is_failure=is_failure)
+        records = records.withColumn("_passes", passes)
+        failure = F.col("_passes.failure")
+        is_passed = F.coalesce(F.col("_passes.made"), F.lit(step.unknown == "keep"))
+        drops = is_live & failure.isNull() & ~is_passed
+        noting = {FAILURE: F.coalesce(F.col(FAILURE), failure), DROPPED: F.col(DROPPED) | drops}
+        records = records.withColumns(noting)
+    wanted = {
+        f"_{part}": noted(part, to, is_failure=_is_failure(step, part))
+        for part, to in _wanted(step).items()
+    }
+    if step.headers_add:
+        wanted["_added"] = noted("headers", _added(step), is_failure=F.lit(False))
+    records = records.withColumns(wanted)
+    failures = [F.col(f"{name}.failure") for name in wanted]
     records = records.withColumn(FAILURE, F.coalesce(F.col(FAILURE), *failures))
-    made = {part: F.col(f"_{part}") for part in wanted}
+    made = {part: F.col(f"_{part}.made") for part in _TYPES if f"_{part}" in wanted}
     if step.headers_remove or step.headers_add:
-        made["headers"] = _edited(step, made.get("headers", F.col("headers")), F.col("_added"))
+        headers, added = made.get("headers", F.col("headers")), F.col("_added.made")
+        made["headers"] = _edited(step, headers, added)
     changed = {part: F.when(is_live, to).otherwise(F.col(part)) for part, to in made.items()}
-    columns = ("_passes", "_added", *(f"_{part}" for part in wanted))
-    return records.withColumns(changed).drop(*columns)
+    return records.withColumns(changed).drop("_passes", *wanted)
+
+
+def _arguments(step: Transform, part: str, made: Column, is_failure: Column) -> list[Column]:
+    """Returns what `replication.transform.Guarded` has to know."""
+    place = F.col("topic"), F.col("partition"), F.col("offset")
+    return [made, *place, is_failure, F.lit(step.name), F.lit(part)]
+
+
+def _is_failure(step: Transform, part: str) -> Column:
+    """Returns whether it is a failure that *part* of a record becomes NULL."""
+    return F.lit(False) if step.nullable else F.col(part).isNotNull()
 
 
 def _wanted(step: Transform) -> dict[str, Column]:
@@ -184,23 +214,9 @@ def _edited(step: Transform, headers: Column, added: Column) -> Column:
     return F.concat(F.coalesce(headers, F.array().cast(HEADERS)), added)
 
 
-def _guarded(step: Transform, part: str, wanted: Column) -> Column:
-    """Returns *wanted*; fails where it is NULL, although *part* of the record was not."""
-    if step.nullable:
-        return wanted
-    return F.coalesce(wanted, F.when(F.col(part).isNotNull(), _raised(step, f"{part} becomes")))
-
-
-def _unknown(step: Transform) -> Column:
-    return F.lit(step.unknown == "keep")
-
-
-def _raised(step: Transform, what: str) -> Column:
-    return F.raise_error(_said(step, what))
-
-
-def _said(step: Transform, what: str) -> Column:
-    """Returns the text of a failure, as `_FAILED` reads it."""
+def _said(step: Transform, part: str) -> Column:
+    """Returns the text of a failure, as `replication.transform.TransformFailure` has it."""
+    what = "filter is" if part == "filter" else f"{part} becomes"
     start = F.lit(f"the transform {step.name} fails: its {what} NULL for ")
     place = (F.col("topic"), F.lit("-"), F.col("partition").cast(StringType()))
     return F.concat(start, *place, F.lit(" offset "), F.col("offset").cast(StringType()))

@@ -6,11 +6,13 @@ from itertools import product
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from replication.model import Chain, TopicPartition, Transform, Unknown
 from replication.offsets.copy_rule import Copy, CopyRule
+from replication.spark.causes import causes_of
 from replication.spark.copies import (
     copied,
     copies_of,
@@ -19,7 +21,7 @@ from replication.spark.copies import (
     printed_originals,
 )
 from replication.spark.projection import SOURCE_SCHEMA, to_target
-from replication.spark.transforms import DROPPED, FAILURE, failed_records, transformed, tried
+from replication.spark.transforms import DROPPED, FAILURE, transformed, tried
 
 pytestmark = pytest.mark.spark
 
@@ -129,12 +131,10 @@ def test_what_nobody_can_decide_fails_with_its_place(
     spark: SparkSession, step: Transform, text: str
 ) -> None:
     records = frame(spark, [(b"k", EU, SECRET), (b"k", BROKEN, SECRET), (b"k", EU, SECRET)])
-    with pytest.raises(PySparkException) as caught:
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
         copies_of(records, rule(step)).collect()
-    found = failed_records(str(caught.value))
-    assert {tp: (at.offset, at.text) for tp, at in found.items()} == {
-        TopicPartition("orders", 3): (1, text)
-    }
+    assert causes_of(caught.value)[-1].record == (TopicPartition("orders", 3), 1)
+    assert causes_of(caught.value)[-1].text == text
     told = {row.offset: row[FAILURE] for row in tried(records, {"orders": (step,)}).collect()}
     assert told == {0: None, 1: text, 2: None}
     assert [row.offset for row in copied(records, rule(step)).collect()] == [0, 2]
@@ -204,3 +204,45 @@ def test_json_that_several_expressions_ask_is_parsed_once(spark: SparkSession) -
     assert values(changed) == [(0, b"eu/a@b.c"), (1, b"us/a@b.c")]
     assert [bytes(row.headers[0].value) for row in changed.collect()] == [b"eu", b"us"]
     assert changed.columns == frame(spark, []).columns
+
+
+LONG = b'{"note":"' + b"x" * 100_000 + b'"}'
+ALTERNATION = r'''"note":"(?:[^"\\\\]|\\\\.)*"'''
+THROWING = [
+    ("decode", "cast(url_decode(cast(value as string)) as binary)", b"%zz TimeoutException",
+     "throws CANNOT_DECODE_URL"),
+    ("index", "cast(element_at(array('a'), if(length(value) = 5, 0, 1)) as binary)", b"AV77x",
+     "throws INVALID_INDEX_OF_ZERO"),
+    ("group", "cast(regexp_replace(cast(value as string), 'price', '$9') as binary)", b"price",
+     "throws IndexOutOfBoundsException"),
+    ("stack", f"cast(regexp_replace(cast(value as string), r'{ALTERNATION}', '*') as binary)", LONG,
+     "throws StackOverflowError"),
+    ("back", r"cast(regexp_extract(cast(value as string), r'^(a+)+b\1$') as binary)",
+     b"a" * 40 + b"!", "takes too long"),
+    ("like", "cast(if(cast(value as string) like '%x%x%x%x%x%y', 'a', 'b') as binary)",
+     b"x" * 3000, "takes too long"),
+    ("repeat", "cast(repeat(cast(value as string), 100000000) as binary)", b"poison",
+     "becomes too large"),
+    ("tried", "cast(try_element_at(split(cast(value as string), 'b+b+b+b+b+c'), 1) as binary)",
+     b"b" * 3000, "takes too long"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "expression", "poison", "what"), THROWING, ids=[row[0] for row in THROWING]
+)
+def test_a_record_that_an_expression_cannot_take_is_named_without_its_content(
+    spark: SparkSession, name: str, expression: str, poison: bytes, what: str
+) -> None:
+    step = Transform(name=name, topics=("orders",), value=expression)
+    records = frame(spark, [(b"k", b"1", None), (b"k", poison, None), (b"k", None, None)])
+
+    with pytest.raises((PySparkException, Py4JJavaError)) as caught:
+        copies_of(records, rule(step)).collect()
+
+    cause = causes_of(caught.value)[-1]
+    assert cause.record == (TopicPartition("orders", 3), 1)
+    assert cause.text.startswith(f"the transform {name} fails: its value {what} for orders-3 of")
+    assert poison.decode() not in str(caught.value)
+    told = {row.offset: row[FAILURE] for row in tried(records, {"orders": (step,)}).collect()}
+    assert told[1] == cause.text

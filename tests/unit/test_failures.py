@@ -2,22 +2,34 @@
 
 import pytest
 
-from replication.flows.replicate.failures import explain
+from replication.flows.replicate.failures import (
+    QueryError,
+    UnexplainedError,
+    explain,
+    explained,
+    rejection,
+)
 from replication.flows.replicate.machine_trouble import CLASS_STEP, NATIVE_STEP, PASSING
 from replication.model import Flow, TopicPartition
+from replication.offsets.pending import RecordRejection
+from replication.spark.causes import FAILURE, Cause
 
 FLOW = Flow("A", "B")
-AT = "\n\tat org.apache.spark.Task.run(Task.scala:1)\n"
+ERRORS = "org.apache.kafka.common.errors"
+KAFKA = "org.apache.kafka.common.KafkaException"
+ABORTED = Cause(
+    ("org.apache.spark.SparkException", "java.lang.Exception"),
+    "Job aborted due to stage failure: Lost task 0.0 in stage 4.0 (TID 7) (10.0.0.5 executor 3): ",
+)
 
 
-def kafka(name: str, text: str) -> str:
-    """A failed query's text, as Spark prints it with a Kafka client's exception below."""
-    cause = f"Caused by: org.apache.kafka.common.errors.{name}: {text}"
-    return f"[STREAM_FAILED] Query terminated with exception: Job aborted{AT}{cause}{AT}"
+def kafka(name: str, text: str, *above: str) -> list[Cause]:
+    """What a failed query comes from where Kafka's client has thrown."""
+    return [ABORTED, Cause((f"{ERRORS}.{name}", *above), text)]
 
 
 @pytest.mark.parametrize(
-    ("text", "explained", "is_final"),
+    ("causes", "text", "is_final"),
     [
         pytest.param(
             kafka("RecordTooLargeException", "The message is 2000 bytes"),
@@ -34,7 +46,13 @@ def kafka(name: str, text: str) -> str:
             id="no timestamp",
         ),
         pytest.param(
-            "KafkaException: Class replication.producer.PreserveTimestamps cannot be found" + AT,
+            [
+                Cause((KAFKA,), "Class replication.producer.PreserveTimestamps cannot be found"),
+                Cause(
+                    ("java.lang.ClassNotFoundException", "java.lang.ReflectiveOperationException"),
+                    "replication.producer.PreserveTimestamps",
+                ),
+            ],
             "the interceptor class is not on the executors' class path: pass its jar with --jars, "
             "or set record.timestamps=broker "
             "(KafkaException: Class replication.producer.PreserveTimestamps cannot be found)",
@@ -49,42 +67,47 @@ def kafka(name: str, text: str) -> str:
             id="not authorized",
         ),
         pytest.param(
-            kafka("ClusterAuthorizationException", "Cluster authorization failed."),
-            "a cluster denied access "
-            "(ClusterAuthorizationException: Cluster authorization failed.)",
-            True,
-            id="not authorized by the cluster",
-        ),
-        pytest.param(
-            kafka("KafkaException", "Cannot execute transactional method: in an error state")
-            + "\nCaused by: "
-            + kafka("ClusterAuthorizationException", "Cluster authorization failed."),
+            [
+                Cause((KAFKA,), "Cannot execute transactional method: in an error state"),
+                *kafka(
+                    "ClusterAuthorizationException",
+                    "Cluster authorization failed.",
+                    f"{ERRORS}.AuthorizationException",
+                ),
+            ],
             "a cluster denied access "
             "(ClusterAuthorizationException: Cluster authorization failed.)",
             True,
             id="not authorized by the cluster, as the client repeats it",
         ),
         pytest.param(
-            kafka("SaslAuthenticationException", "Authentication failed"),
+            kafka(
+                "SaslAuthenticationException",
+                "Authentication failed",
+                f"{ERRORS}.AuthenticationException",
+            ),
             "a cluster rejected the credentials "
             "(SaslAuthenticationException: Authentication failed)",
             True,
             id="credentials",
         ),
         pytest.param(
-            "[KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost" + AT,
+            [Cause(("x.KafkaIllegalStateException",), "lost", "KAFKA_DATA_LOSS.START_OFFSET")],
             "the source no longer has the next records or their topic "
-            "([KAFKA_DATA_LOSS.START_OFFSET_RESET] Some data may have been lost)",
+            "(KAFKA_DATA_LOSS.START_OFFSET)",
             False,
             id="data loss",
         ),
         pytest.param(
-            "Job aborted due to stage failure: Lost task 0.0 in stage 1.0\n"
-            "java.lang.ArithmeticException: Record at topic t partition 0 offset 2 has timestamp "
-            "value 9300000000000000 that overflows when converting to Spark's microsecond-precision"
-            " TimestampType.",
-            "a record's timestamp does not fit Spark's type "
-            "(Job aborted due to stage failure: Lost task 0.0 in stage 1.0)",
+            [Cause(("replication.source.DataLoss",), "t-0 ends at 5, before offset 7")],
+            "the source no longer has the next records or their topic "
+            "(DataLoss: t-0 ends at 5, before offset 7)",
+            False,
+            id="data loss of the shared source",
+        ),
+        pytest.param(
+            [ABORTED, Cause(("java.lang.ArithmeticException",), "long overflow")],
+            "a record's timestamp does not fit Spark's type (ArithmeticException)",
             True,
             id="impossible time",
         ),
@@ -96,20 +119,16 @@ def kafka(name: str, text: str) -> str:
             id="deleted topic",
         ),
         pytest.param(
-            "[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no answer where "
-            "partitions end, which have no leader or are deleted: [orders-1, orders-4]" + AT,
+            [
+                Cause(
+                    ("replication.source.UnknownEnds", f"{ERRORS}.TimeoutException"),
+                    "no answer where 2 partitions end, such as t-1",
+                )
+            ],
             "no broker of the source says where partitions end: start those that lead them "
-            "([STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: no answer where "
-            "partitions end, which have no leader or are deleted: [orders-1, orders-4])",
+            "(UnknownEnds: no answer where 2 partitions end, such as t-1)",
             False,
-            id="unknown end",
-        ),
-        pytest.param(
-            kafka("TimeoutException", "no answer where 2 partitions end, such as t-1"),
-            "no broker of the source says where partitions end: start those that lead them "
-            "(TimeoutException: no answer where 2 partitions end, such as t-1)",
-            False,
-            id="unknown ends of all",
+            id="unknown ends",
         ),
         pytest.param(
             kafka("TimeoutException", "Topic A.orders not present in metadata after 60000 ms."),
@@ -136,17 +155,23 @@ def kafka(name: str, text: str) -> str:
             id="no answer",
         ),
         pytest.param(
-            "\nSomething new" + AT,
-            "the query failed: Something new",
+            [ABORTED],
+            "a task ended without an exception, as when its executor is lost",
+            False,
+            id="lost executor",
+        ),
+        pytest.param(
+            [ABORTED, Cause(("java.lang.IllegalStateException",), "Something new")],
+            "the query failed: IllegalStateException",
             False,
             id="anything else",
         ),
     ],
 )
-def test_an_error_is_explained(text: str, explained: str, is_final: bool) -> None:  # noqa: FBT001  # a table's column
-    error = explain(FLOW, RuntimeError(text))
+def test_an_error_is_explained(causes: list[Cause], text: str, is_final: bool) -> None:  # noqa: FBT001  # a table's column
+    error = explained(FLOW, causes, "Exception")
 
-    assert (str(error), error.is_final) == (f"flow A->B: {explained}", is_final)
+    assert (str(error), error.is_final) == (f"flow A->B: {text}", is_final)
 
 
 def test_an_error_without_text_is_named() -> None:
@@ -155,93 +180,124 @@ def test_an_error_without_text_is_named() -> None:
     )
 
 
-def test_the_partition_of_a_record_that_cannot_be_read_is_known() -> None:
-    text = (
-        "Query terminated\norg.apache.kafka.common.KafkaException: Received exception when "
-        "fetching the next record from o-r-1-3. If needed, please seek past the record to continue "
-        f"consumption.{AT}Caused by: org.apache.kafka.common.KafkaException: Record batch for "
-        f"partition o-r-1-3 at offset 10 is invalid, cause: no CRC{AT}"
-    )
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("TimeoutException", "SaslAuthenticationException", "RecordTooLargeException"),
+        *("KAFKA_DATA_LOSS", "No space left on device", "java.lang.OutOfMemoryError"),
+        *("ExecutorLostFailure", "replication: the lease was lost before t", "(TID 1) (x executor"),
+        "the transform x fails: its value becomes NULL for orders-0 offset 5",
+        "Received exception when fetching the next record from orders-0. ",
+        "replication.producer.PreserveTimestamps",
+    ],
+)
+@pytest.mark.parametrize("name", ["SparkIllegalArgumentException", "SparkRuntimeException"])
+def test_what_a_record_holds_decides_nothing_and_is_not_shown(word: str, name: str) -> None:
+    text = f"[CANNOT_DECODE_URL] The provided URL cannot be decoded: %zz {word}"
+    failed = Cause((f"org.apache.spark.{name}",), text, "CANNOT_DECODE_URL")
+    aborted = Cause(ABORTED.classes, ABORTED.text + text)
 
-    error = explain(FLOW, RuntimeError(text))
+    error = explained(FLOW, [aborted, failed], "Exception")
+
+    assert isinstance(error, UnexplainedError)
+    assert str(error) == "flow A->B: the query failed: CANNOT_DECODE_URL"
+    assert isinstance(explain(FLOW, RuntimeError(text)), UnexplainedError)
+    assert word not in str(explain(FLOW, RuntimeError(text)))
+
+
+def test_what_executors_have_reported_of_a_record_is_about_that() -> None:
+    text = "RecordTooLargeException: The message is 2000 bytes"
+    rejected = {TopicPartition("t", 0): RecordRejection(5, text)}
+
+    error = rejection(FLOW, rejected)
+
+    assert (error.is_of_record, error.is_final, error.rejected) == (True, True, rejected)
+    assert str(error) == f"flow A->B: the target rejected a record as too large ({text})"
+
+
+UNREADABLE = [
+    ABORTED,
+    Cause(
+        (KAFKA,),
+        "Received exception when fetching the next record from o-r-1-3. If needed, please seek",
+    ),
+]
+
+
+def test_the_partition_of_a_record_that_cannot_be_read_is_known() -> None:
+    damaged = "Record batch for partition o-r-1-3 at offset 10 is invalid, cause: no CRC"
+
+    error = explained(FLOW, [*UNREADABLE, Cause((KAFKA,), damaged)], "Exception")
 
     assert error.is_of_record
-    assert error.unreadable == {
-        TopicPartition("o-r-1", 3): (
-            "Record batch for partition o-r-1-3 at offset 10 is invalid, cause: no CRC"
-        )
-    }
-
-
-UNREADABLE = (
-    "Query terminated\nLost task 0.0 in stage 4.0 (TID 7) (10.0.0.5 executor 3): "
-    "org.apache.kafka.common.KafkaException: Received exception when fetching the next record from "
-    f"t-0. If needed, please seek past the record to continue consumption.{AT}"
-    "Caused by: org.apache.kafka.common.KafkaException: "
-)
+    assert error.unreadable == {TopicPartition("o-r-1", 3): damaged}
 
 
 @pytest.mark.parametrize(
-    ("cause", "step"),
+    ("classes", "text", "step"),
     [
         pytest.param(
-            "java.lang.UnsatisfiedLinkError: /nx/libzstd.so: failed to map segment",
+            ["java.lang.UnsatisfiedLinkError", "java.lang.LinkageError"],
+            "/nx/libzstd.so: failed to map segment",
             NATIVE_STEP,
             id="no native library",
         ),
         pytest.param(
-            "java.lang.NoClassDefFoundError: Could not initialize class org.xerial.snappy.Snappy",
+            ["java.lang.NoClassDefFoundError", "java.lang.LinkageError"],
+            "Could not initialize class org.xerial.snappy.Snappy",
             NATIVE_STEP,
             id="the next attempts",
         ),
         pytest.param(
-            "org.xerial.snappy.SnappyError: [FAILED_TO_LOAD_NATIVE_LIBRARY] no native library",
+            ["org.xerial.snappy.SnappyError", "java.lang.Error"],
+            "[FAILED_TO_LOAD_NATIVE_LIBRARY] no native library",
             NATIVE_STEP,
             id="snappy's own error",
         ),
-        pytest.param("java.lang.ExceptionInInitializerError", CLASS_STEP, id="no text"),
         pytest.param(
-            "java.lang.NoClassDefFoundError: net/jpountz/lz4/LZ4Factory", CLASS_STEP, id="no class"
+            ["java.lang.ExceptionInInitializerError", "java.lang.LinkageError"],
+            "",
+            CLASS_STEP,
+            id="no text",
         ),
-        pytest.param("java.lang.NoSuchMethodError: 'void a.B.c()'", CLASS_STEP, id="version"),
         pytest.param(
-            "java.io.IOException: No space left on device",
+            ["java.io.IOException"],
+            "No space left on device",
             PASSING["No space left on device"],
             id="full disk",
         ),
         pytest.param(
-            "java.io.IOException: Too many open files",
+            ["java.nio.file.FileSystemException", "java.io.IOException"],
+            "x: Too many open files",
             PASSING["Too many open files"],
             id="open files",
         ),
         pytest.param(
-            "java.lang.OutOfMemoryError: Java heap space",
+            ["java.lang.OutOfMemoryError", "java.lang.VirtualMachineError"],
+            "Java heap space",
             PASSING["java.lang.OutOfMemoryError"],
             id="memory",
         ),
     ],
 )
-def test_a_record_is_not_to_blame_for_what_a_machine_lacks(cause: str, step: str) -> None:
-    error = explain(FLOW, RuntimeError(f"{UNREADABLE}{cause}{AT}"))
+def test_a_record_is_not_to_blame_for_what_a_machine_lacks(
+    classes: list[str], text: str, step: str
+) -> None:
+    error = explained(FLOW, [*UNREADABLE, Cause(tuple(classes), text)], "Exception")
 
     assert error.machine.startswith("Spark's process on 10.0.0.5 met: ")
     assert error.machine.endswith(f"; {step}")
-    assert set(error.unreadable) == {TopicPartition("t", 0)}
+    assert set(error.unreadable) == {TopicPartition("o-r-1", 3)}
     assert error.is_final == (step in {NATIVE_STEP, CLASS_STEP})
-
-
-def test_open_files_that_run_out_end_no_flow_at_once_and_the_limit_is_named() -> None:
-    error = explain(
-        FLOW, RuntimeError(f"An error occurred{AT}java.io.IOException: Too many open files")
-    )
-
-    assert (error.is_final, error.is_of_record) == (False, False)
-    assert "ulimit -n" in str(error)
 
 
 def test_a_record_that_a_transform_fails_on_is_known_by_its_place() -> None:
     text = "the transform only-eu fails: its filter is NULL for orders.eu-1-12 offset 345"
-    error = explain(FLOW, RuntimeError(f"Job aborted{AT}[USER_RAISED_EXCEPTION] {text}{AT}"))
-    assert error.undecided == {TopicPartition("orders.eu-1", 12): text}
+    tp = TopicPartition("orders.eu-1", 12)
+
+    error = explained(FLOW, [ABORTED, Cause((FAILURE,), text, record=(tp, 345))], "Exception")
+
+    assert type(error) is QueryError
+    assert error.undecided == {tp: text}
     assert (error.is_of_record, error.is_final) == (True, True)
     assert text in str(error)

@@ -1,7 +1,7 @@
 """Explains why Spark failed, and whether trying again can help."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,8 +14,8 @@ from replication.errors import FlowError, first_line
 from replication.flows.replicate.machine_trouble import machine_trouble
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
+from replication.spark.causes import Cause, causes_of
 from replication.spark.interceptor import INTERCEPTOR
-from replication.spark.transforms import failed_records
 
 NONE: Final[Mapping[TopicPartition, str]] = MappingProxyType({})
 NONE_REJECTED: Final[Mapping[TopicPartition, RecordRejection]] = MappingProxyType({})
@@ -67,115 +67,167 @@ class UnexplainedError(QueryError):
 
 @dataclass(frozen=True, slots=True)
 class _Pattern:
-    """Part of Spark's text, what it means, and whether only an operator can correct it."""
+    """A class of Java's or a condition of Spark's, what it means, and who can correct it.
+
+    Args:
+        found: The whole name of a class, or of one above it; or how a condition begins.
+        meaning: What an operator reads.
+        is_final: Whether only an operator can correct it.
+        is_of_record: Whether one record is to blame.
+        is_denied: Whether a user lacks an ACL.
+        words: What the class also says, where Kafka or our interceptor has one class for several.
+    """
 
     found: str
     meaning: str
     is_final: bool
     is_of_record: bool = False
     is_denied: bool = False
+    words: str = ""
+
+    def fits(self, cause: Cause) -> bool:
+        """Returns whether *cause* is meant."""
+        is_found = self.found in cause.classes or cause.condition.startswith(self.found)
+        return is_found and self.words in cause.text
 
 
-PATTERNS = (
+_KAFKA: Final = "org.apache.kafka.common."
+_REJECTED: Final = (
     _Pattern(
-        "RecordTooLargeException",
+        f"{_KAFKA}errors.RecordTooLargeException",
         "the target rejected a record as too large",
         is_final=True,
         is_of_record=True,
     ),
     _Pattern(
-        "InvalidTimestampException",
+        f"{_KAFKA}errors.InvalidTimestampException",
         "the target rejected a record for its timestamp",
         is_final=True,
         is_of_record=True,
     ),
     _Pattern(
-        "InvalidRecordException", "the target rejected a record", is_final=True, is_of_record=True
-    ),
-    _Pattern(
-        "batch which had one more more invalid records",  # Kafka's words for the others
+        f"{_KAFKA}InvalidRecordException",
         "the target rejected a record",
         is_final=True,
         is_of_record=True,
     ),
+)
+PATTERNS: Final = (
+    *_REJECTED,
     _Pattern(
-        "Received exception when fetching the next record from",
+        f"{_KAFKA}KafkaException",
+        "the target rejected a record",
+        is_final=True,
+        is_of_record=True,
+        words="batch which had one more more invalid records",  # Kafka's words for the others
+    ),
+    _Pattern(
+        f"{_KAFKA}KafkaException",
         "the source has a record that Kafka's client cannot read",
         is_final=True,
         is_of_record=True,
+        words="Received exception when fetching the next record from",
     ),
     _Pattern(
-        "overflows when converting to Spark's microsecond-precision",
+        "java.lang.ArithmeticException",
         "a record's timestamp does not fit Spark's type",
         is_final=True,
         is_of_record=True,
     ),
     _Pattern(
-        "a second attempt",
+        f"{_KAFKA}errors.InvalidTopicException",
+        "an executor was lost in mid-batch, and a second attempt of its tasks would have repeated "
+        "records",
+        is_final=False,
+        words="replication: a second attempt",
+    ),
+    _Pattern(
+        "replication.producer.SecondAttempt",
         "an executor was lost in mid-batch, and a second attempt of its tasks would have repeated "
         "records",
         is_final=False,
     ),
     _Pattern(
-        "ExecutorLostFailure",
-        "an executor was lost in mid-batch",
+        f"{_KAFKA}errors.InvalidTopicException",
+        "an executor lost its driver",
         is_final=False,
+        words="replication: this executor has lost its driver",
     ),
-    _Pattern("lost its driver", "an executor lost its driver", is_final=False),
-    _Pattern("earlier task are still in flight", "a task was cut short", is_final=False),
     _Pattern(
-        "replication: the lease was lost before",  # of OwnerOnly.java
+        f"{_KAFKA}errors.InvalidTopicException",
+        "a task was cut short",
+        is_final=False,
+        words="replication: records of an earlier task are still in flight",
+    ),
+    _Pattern(
+        f"{_KAFKA}errors.InvalidTopicException",
         "this process no longer holds the lease of the flow",
         is_final=False,
+        words="replication: the lease was lost before",  # of OwnerOnly.java
     ),
     _Pattern(
-        "InvalidTopicException",
+        f"{_KAFKA}errors.InvalidTopicException",
         "a record reached the producer without its timestamp: the interceptor's version differs",
         is_final=True,
     ),
     _Pattern(
-        INTERCEPTOR,
+        "java.lang.ClassNotFoundException",
         "the interceptor class is not on the executors' class path: pass its jar with --jars, or "
         "set record.timestamps=broker",
         is_final=True,
+        words=INTERCEPTOR,
     ),
     _Pattern(
-        "TopicAuthorizationException",
+        f"{_KAFKA}errors.TopicAuthorizationException",
         "a cluster denied access to a topic",
         is_final=False,
         is_denied=True,
     ),
-    _Pattern("AuthorizationException", "a cluster denied access", is_final=True, is_denied=True),
-    _Pattern("AuthenticationException", "a cluster rejected the credentials", is_final=True),
+    _Pattern(
+        f"{_KAFKA}errors.AuthorizationException",
+        "a cluster denied access",
+        is_final=True,
+        is_denied=True,
+    ),
+    _Pattern(
+        f"{_KAFKA}errors.AuthenticationException",
+        "a cluster rejected the credentials",
+        is_final=True,
+    ),
     _Pattern(
         "KAFKA_DATA_LOSS",
         "the source no longer has the next records or their topic",
         is_final=False,
     ),
     _Pattern(
-        "UnknownTopicOrPartition",
+        "replication.source.DataLoss",
+        "the source no longer has the next records or their topic",
+        is_final=False,
+    ),
+    _Pattern(
+        f"{_KAFKA}errors.UnknownTopicOrPartitionException",
         "a broker does not know a topic that is replicated: it was deleted, or is new to it",
         is_final=False,
     ),
     _Pattern(
-        "not present in metadata",
+        f"{_KAFKA}errors.TimeoutException",
         "the target did not show a remote topic: it was deleted, or no broker answered",
         is_final=False,
+        words="not present in metadata",
     ),
     _Pattern(
-        "no answer where",  # of LogEnds.java, which names the partitions
+        "replication.source.UnknownEnds",  # which names the partitions
         "no broker of the source says where partitions end: start those that lead them",
         is_final=False,
     ),
-    _Pattern("TimeoutException", "a cluster did not answer in time", is_final=False),
+    _Pattern(
+        f"{_KAFKA}errors.TimeoutException", "a cluster did not answer in time", is_final=False
+    ),
 )
 
-_UNREADABLE = re.compile(
+_UNREADABLE: Final = re.compile(
     r"Received exception when fetching the next record from (\S+)-(\d+)\. "
-    r"(?:.*?Caused by: org\.apache\.kafka\.common\.KafkaException: ([^\n]+))?",
-    re.DOTALL,
 )
-_KAFKA_ERROR = re.compile(r"org\.apache\.kafka\.\S*?(\w+Exception): ([^\n]+)")
 
 
 def explain(
@@ -185,15 +237,26 @@ def explain(
 ) -> QueryError:
     """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words.
 
+    What a text says decides nothing, since it may have the content of a record in it.
+
     Args:
         flow: That failed.
         error: Of its query.
         rejected: A record that the target rejected, by upstream partition.
     """
-    text = str(error).strip() or type(error).__name__
-    detail = _kafkas_words(text) or first_line(text)
-    unreadable = _unreadable(text)
-    if trouble := machine_trouble(text):
+    return explained(flow, causes_of(error), type(error).__name__, rejected)
+
+
+def explained(
+    flow: Flow,
+    causes: Sequence[Cause],
+    name: str,
+    rejected: Mapping[TopicPartition, RecordRejection] = NONE_REJECTED,
+) -> QueryError:
+    """Returns the same of an exception *name* of Python's that has these *causes* in Java."""
+    detail = _detail(causes) or name
+    unreadable = _unreadable(causes)
+    if trouble := machine_trouble(causes):
         return QueryError(
             f"flow {flow}: {trouble.text}",
             is_final=trouble.is_lasting,
@@ -201,7 +264,7 @@ def explain(
             unreadable=unreadable,
             machine=trouble.text,
         )
-    if undecided := {tp: found.text for tp, found in failed_records(text).items()}:
+    if undecided := {cause.record[0]: cause.text for cause in causes if cause.record}:
         return QueryError(
             f"flow {flow}: a record cannot be transformed: {', '.join(undecided.values())}",
             is_final=True,
@@ -209,7 +272,7 @@ def explain(
             undecided=undecided,
         )
     for pattern in PATTERNS:
-        if pattern.found in text:
+        if any(pattern.fits(cause) for cause in causes):
             return QueryError(
                 f"flow {flow}: {pattern.meaning} ({detail})",
                 is_final=pattern.is_final,
@@ -218,22 +281,42 @@ def explain(
                 rejected=rejected,
                 unreadable=unreadable,
             )
+    if causes and causes[-1].classes[0] == "org.apache.spark.SparkException":
+        text = f"flow {flow}: a task ended without an exception, as when its executor is lost"
+        return QueryError(text, is_final=False)
     text = f"flow {flow}: the query failed: {detail}"
     return UnexplainedError(text, is_final=False)
 
 
-def _kafkas_words(text: str) -> str:
+def rejection(flow: Flow, rejected: Mapping[TopicPartition, RecordRejection]) -> QueryError:
+    """Returns the error of a query whose executors have reported what the target *rejected*."""
+    text = next(iter(rejected.values())).text  # a class and what Kafka says
+    name = text.partition(":")[0]
+    known = (one.meaning for one in _REJECTED if one.found.endswith(f".{name}"))
+    meaning = next(known, "the target rejected a record")
+    return QueryError(
+        f"flow {flow}: {meaning} ({text})", is_final=True, is_of_record=True, rejected=rejected
+    )
+
+
+def _detail(causes: Sequence[Cause]) -> str:
     """Returns Kafka's class and text; its plain exception only says what a client makes of them."""
-    found: list[tuple[str, str]] = _KAFKA_ERROR.findall(text)
-    found.sort(key=lambda one: one[0] == "KafkaException")
-    return ": ".join(found[0]) if found else ""
+    of_kafka = [cause for cause in causes if cause.classes[0].startswith(_KAFKA)]
+    of_kafka.sort(key=lambda cause: cause.name == "KafkaException")
+    found = of_kafka[:1] or causes[-1:]
+    return first_line(found[0].shown) if found else ""
 
 
-def _unreadable(text: str) -> dict[TopicPartition, str]:
-    return {
-        TopicPartition(found[1], int(found[2])): found[3] or "its batch is damaged"
-        for found in _UNREADABLE.finditer(text)
-    }
+def _unreadable(causes: Sequence[Cause]) -> dict[TopicPartition, str]:
+    """Returns what Kafka's client says of a partition; its exception has no field for that."""
+    found = {}
+    for cause, below in zip(causes, (*causes[1:], None), strict=False):
+        is_kafkas = cause.classes[0] == f"{_KAFKA}KafkaException"
+        if is_kafkas and (named := _UNREADABLE.match(cause.text)):
+            is_said = below is not None and below.classes[0].startswith(_KAFKA)
+            text = first_line(below.text) if below and is_said else "its batch is damaged"
+            found[TopicPartition(named[1], int(named[2]))] = text
+    return found
 
 
 @contextmanager

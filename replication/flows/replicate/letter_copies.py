@@ -11,11 +11,8 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import functions as F
 
-from replication.errors import first_line
 from replication.flows.context import FlowContext
 from replication.flows.replicate.letter_box import LetterBox
 from replication.flows.replicate.map_writer import MapWriter
@@ -29,6 +26,7 @@ from replication.offsets.dead_letter import DeadLetter, LetterId, identity_of
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.runs import FinishedRuns, anchor
 from replication.positions.settle import settled_log_ends
+from replication.spark.causes import SPARK_ERRORS, said
 from replication.spark.copies import NO_TIME, copies_of
 from replication.spark.projection import SOURCE_SCHEMA
 from replication.state.letter_requests import LOOK_SECONDS, LetterRequest
@@ -145,8 +143,8 @@ class LetterCopies:
             return at
         try:
             tp, copied = letter.id.at, self._copy_of(letter)
-        except (PySparkException, Py4JJavaError) as error:
-            text = f"{letter.id}: a transform still fails on it: {first_line(error)}"
+        except SPARK_ERRORS as error:
+            text = f"{letter.id}: a transform still fails on it: {said(error)}"
             self._context.log.warning("dead_letter_not_copied", text=text)
             return at
         if copied is None:
@@ -245,7 +243,7 @@ class LetterCopies:
             return None
         try:
             copied = self._copy_of(letter)
-        except (PySparkException, Py4JJavaError):
+        except SPARK_ERRORS:
             return None
         if copied is None:
             return None

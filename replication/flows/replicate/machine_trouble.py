@@ -5,11 +5,13 @@ says that the machine is to blame is looked for first: the records are sound the
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+from replication.errors import first_line
+from replication.spark.causes import Cause
 from replication.spark.interceptor import INTERCEPTOR
 
 
@@ -21,16 +23,9 @@ class MachineTrouble:
     is_lasting: bool
 
 
-_NATIVE: Final = re.compile(
-    r"(?:java\.lang\.UnsatisfiedLinkError|org\.xerial\.snappy\.SnappyError): [^\n]+"
-)
-_CLASS: Final = re.compile(
-    r"java\.lang\.(?:NoClassDefFoundError|ExceptionInInitializerError|ClassNotFoundException"
-    r"|NoSuchMethodError|NoSuchFieldError|AbstractMethodError|IllegalAccessError|InstantiationError"
-    r"|IncompatibleClassChangeError|ClassFormatError|UnsupportedClassVersionError|VerifyError"
-    r"|BootstrapMethodError|LinkageError)(?:: [^\n]+)?"
-)
-"""Java's errors of a class that cannot be loaded or does not fit the others."""
+_NATIVE: Final = frozenset({"java.lang.UnsatisfiedLinkError", "org.xerial.snappy.SnappyError"})
+_CLASS: Final = frozenset({"java.lang.LinkageError", "java.lang.ReflectiveOperationException"})
+"""What a class that cannot be loaded, or does not fit the others, is one of."""
 
 _TASK: Final = re.compile(r"\(TID \d+\) \((\S+) executor ")
 
@@ -59,18 +54,23 @@ PASSING: Final[Mapping[str, str]] = MappingProxyType(
 """What may be over at the next attempt, and the next step."""
 
 
-def machine_trouble(text: str) -> MachineTrouble | None:
-    """Returns what a machine lacked, if that is what *text* of Spark is about."""
-    if INTERCEPTOR in text and "cannot be found" in text:
+def machine_trouble(causes: Sequence[Cause]) -> MachineTrouble | None:
+    """Returns what a machine lacked, if one of *causes* is that."""
+    if any(_CLASS & {*cause.classes} and cause.text == INTERCEPTOR for cause in causes):
         return None  # a jar of ours: `failures` knows more
-    where = f"Spark's process on {task[1]}" if (task := _TASK.search(text)) else "Spark's process"
-    for words, step in PASSING.items():
-        if words in text:
-            return MachineTrouble(f"{where} met: {words}; {step}", is_lasting=False)
-    if found := _NATIVE.search(text):
-        return MachineTrouble(f"{where} met: {found[0]}; {NATIVE_STEP}", is_lasting=True)
-    if found := _CLASS.search(text):
-        # it was the first attempt to load the class that said more
-        step = NATIVE_STEP if "Could not initialize" in found[0] else CLASS_STEP
-        return MachineTrouble(f"{where} met: {found[0]}; {step}", is_lasting=True)
+    tasks = (_TASK.search(cause.text) for cause in causes)  # Spark's text begins with it
+    where = next((f"Spark's process on {task[1]}" for task in tasks if task), "Spark's process")
+    for cause in causes:
+        words = cause.text if cause.classes[0].startswith(("java.io.", "java.nio.")) else ""
+        for known, step in PASSING.items():
+            # the operating system's errors have no class in Java, but a text
+            if known in cause.classes or (" " in known and known in words):
+                return MachineTrouble(f"{where} met: {known}; {step}", is_lasting=False)
+        met = first_line(f"{cause.classes[0]}: {cause.text}")
+        if cause.classes[0] in _NATIVE:
+            return MachineTrouble(f"{where} met: {met}; {NATIVE_STEP}", is_lasting=True)
+        if not _CLASS.isdisjoint(cause.classes):
+            # it was the first attempt to load the class that said more
+            step = NATIVE_STEP if cause.text.startswith("Could not initialize") else CLASS_STEP
+            return MachineTrouble(f"{where} met: {met}; {step}", is_lasting=True)
     return None

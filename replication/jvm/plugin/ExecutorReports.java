@@ -13,6 +13,7 @@ import org.apache.spark.util.TaskCompletionListener;
 import replication.producer.PartitionCopy;
 import replication.producer.PreserveTimestamps;
 import replication.producer.SchemaIds;
+import replication.producer.SecondAttempt;
 import replication.producer.Throttle;
 import replication.source.SharedConsumers;
 
@@ -113,7 +114,7 @@ public final class ExecutorReports implements ExecutorPlugin {
    * left to read a record. The batch would then hold nothing of what the first attempt has written.
    */
   private static void fail(TaskContext task) {
-    throw new IllegalStateException("a second attempt of a task cannot finish its batch");
+    throw new SecondAttempt("cannot finish its batch");
   }
 
   @Override

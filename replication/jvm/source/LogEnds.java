@@ -64,7 +64,7 @@ final class LogEnds implements AutoCloseable {
             .sorted()
             .toList();
     if (!unknown.isEmpty()) {
-      throw new TimeoutException(
+      throw new UnknownEnds(
           "no answer where partitions end, which have no leader or are deleted: " + unknown);
     }
   }
@@ -88,7 +88,7 @@ final class LogEnds implements AutoCloseable {
       }
       long left = begun + timeoutNanos - clock.getAsLong();
       if (left <= 0) {
-        throw new TimeoutException(
+        throw new UnknownEnds(
             String.format(
                 "no answer where %d partitions end, such as %s",
                 asked.size(), asked.iterator().next()));

@@ -245,7 +245,7 @@ final class SharedConsumer {
       isWoken = true;
       return false;
     } catch (OffsetOutOfRangeException e) {
-      throw new IllegalStateException(SharedSource.DATA_LOSS + e.getMessage(), e);
+      throw new DataLoss(e);
     } catch (PollBudget.Exceeded e) { // all of it is fetched again, in smaller parts
       shrink(settings.forMoreBytes());
       return true;
@@ -355,9 +355,8 @@ final class SharedConsumer {
       return;
     }
     if (!gone.isEmpty()) {
-      throw new IllegalStateException(
-          SharedSource.DATA_LOSS
-              + "deleted while a batch reads them: "
+      throw new DataLoss(
+          "deleted while a batch reads them: "
               + gone.stream().map(TopicPartition::toString).sorted().toList());
     }
   }

@@ -46,8 +46,6 @@ public final class SharedSource implements TableProvider {
   static final String TURN_MS = "turnMs";
 
   /** Begins the text of a failure that says so, as Spark's own source has it. */
-  static final String DATA_LOSS = "KAFKA_DATA_LOSS: ";
-
   private static final String NAME = "shared Kafka source";
 
   private static final StructType HEADER =
@@ -79,8 +77,7 @@ public final class SharedSource implements TableProvider {
         (tp, start) -> {
           long end = ends.get(tp);
           if (end < start) {
-            throw new IllegalStateException(
-                DATA_LOSS + tp + " ends at " + end + ", before offset " + start);
+            throw new DataLoss(tp + " ends at " + end + ", before offset " + start);
           }
           if (end > start) {
             ranges.add(new TaskShare.Range(tp, start, end, epochs.get(tp)));

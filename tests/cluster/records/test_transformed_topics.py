@@ -160,6 +160,15 @@ def test_what_no_spark_evaluates_any_more_waits_for_a_decision(
     drains.drain({"replication.guard.unmatched": "skip"})
 
 
+POISON = (
+    b"%zz org.apache.kafka.common.errors.SaslAuthenticationException TimeoutException "
+    b"KAFKA_DATA_LOSS RecordTooLargeException java.lang.OutOfMemoryError No space left on device "
+    b"Received exception when fetching the next record from other-0. "
+    b"the transform x fails: its value becomes NULL for other-0 offset 5"
+)
+"""Names of what a flow reacts to, in a record on which a transform throws."""
+
+
 @pytest.mark.parametrize(
     ("filtered", "broken", "text"),
     [
@@ -172,13 +181,31 @@ def test_what_no_spark_evaluates_any_more_waits_for_a_decision(
         pytest.param(
             f"{SETTINGS[FILTER]} and element_at(array(1), if(length(value) = 0, 0, 1)) = 1",
             b"",
-            "the transforms fail on {}-0 offset 350: [INVALID_INDEX_OF_ZERO]",
+            "seventh fails: its filter throws INVALID_INDEX_OF_ZERO for {}-0 offset 350",
             id="thrown",
+        ),
+        pytest.param(
+            f"{SETTINGS[FILTER]} and url_decode(cast(value as string)) != ''",
+            POISON,
+            "seventh fails: its filter throws CANNOT_DECODE_URL for {}-0 offset 350",
+            id="words",
+        ),
+        pytest.param(
+            f"coalesce({SETTINGS[FILTER]}, true) and cast(value as string) not rlike '^(?:x|y)*$'",
+            b"x" * 100_000,
+            "seventh fails: its filter throws StackOverflowError for {}-0 offset 350",
+            id="stack",
         ),
     ],
 )
 def test_a_record_that_nobody_can_decide_sets_its_topic_aside_and_others_go_on(
-    clusters: Clusters, drains: Drains, topic_name: str, filtered: str, broken: bytes, text: str
+    clusters: Clusters,
+    drains: Drains,
+    topic_name: str,
+    filtered: str,
+    broken: bytes,
+    text: str,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     other, place = f"{topic_name}-other", text.format(topic_name)
     create_topic(clusters[0].bootstrap, other, PARTITIONS)
@@ -192,6 +219,9 @@ def test_a_record_that_nobody_can_decide_sets_its_topic_aside_and_others_go_on(
 
     (event,) = stored(drains.state, "events", "kind = 'set-aside'")
     assert place in event.text
+    written = "".join(capfd.readouterr()) + "".join(map(str, stored(drains.state, "events")))
+    assert "%zz" not in written
+    assert "xxxx" not in written
     assert_transformed(clusters, other, PARTITIONS)
     with pytest.raises(FlowError, match=f"{topic_name}-0 offset 350"):
         drains.drain({FILTER: filtered})
