@@ -148,9 +148,9 @@ class Generation:
         """Whether the query still runs: it has not drained, failed or been stopped."""
         return self._is_quiet or self._queries.are_active
 
-    def failure(self) -> StreamingQueryException | None:
-        """Returns the error that ended the query, None if there was none."""
-        return self._queries.failure()
+    def failures(self) -> list[StreamingQueryException]:
+        """Returns the errors that ended its queries, if there were any."""
+        return self._queries.failures()
 
     @property
     def rejected_so_far(self) -> Mapping[TopicPartition, RecordRejection]:

@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.failures import explain
+from replication.flows.replicate.failures import UnexplainedError, explain, rejection
 from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
@@ -262,10 +262,12 @@ class Generations:
         """
         ended = [generation for generation, _ in self._running if not generation.is_running]
         for generation in ended:
-            failure = generation.failure()
-            if failure is not None:
+            if generation.failures():
                 flow, rejected = self._context.config.flow, generation.rejected()
-                raise explain(flow, failure, rejected) from failure
+                # of two queries one may only have met what the other one left behind
+                errors = [(explain(flow, each, rejected), each) for each in generation.failures()]
+                errors.sort(key=lambda one: isinstance(one[0], UnexplainedError))
+                raise errors[0][0] from errors[0][1]
         for generation, _ in self._running:
             self._check_rejected(generation)
         return len(ended) == len(self._running)
@@ -276,11 +278,8 @@ class Generations:
         Spark's sink looks at an answer with the next record of its task, or at the batch's end: in
         Real-Time Mode a record that nothing follows would wait for that.
         """
-        rejected = generation.rejected_so_far
-        for record in rejected.values():
-            error = explain(self._context.config.flow, ClusterError(record.text), rejected)
-            if error.is_of_record:
-                raise error
+        if rejected := generation.rejected_so_far:
+            raise rejection(self._context.config.flow, rejected)
 
     def check_idle(self, held_back: HeldBack, now: float) -> None:
         """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*.

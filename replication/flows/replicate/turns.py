@@ -104,10 +104,10 @@ class Queries:
         """Whether all of them run."""
         return all(query.isActive for query in self._queries)
 
-    def failure(self) -> StreamingQueryException | None:
-        """Returns the error that ended one of them, None if there was none."""
-        errors = (query.exception() for query in self._queries)
-        return next((error for error in errors if error is not None), None)
+    def failures(self) -> list[StreamingQueryException]:
+        """Returns the errors that ended some of them."""
+        errors = [query.exception() for query in self._queries]
+        return [error for error in errors if error is not None]
 
     def stop(self) -> None:
         """Stops all of them, and starts no other."""

@@ -2,6 +2,7 @@ package replication.source;
 
 import java.io.InterruptedIOException;
 import java.io.UncheckedIOException;
+import replication.producer.SecondAttempt;
 
 /** The consumer of a share, which the tasks of two queries have one after the other. */
 final class Turns {
@@ -24,7 +25,7 @@ final class Turns {
    */
   synchronized SharedConsumer take(TaskShare share, ClientSettings settings, boolean isSecond) {
     if (isSecond) {
-      throw new IllegalStateException("a second attempt of a task has no turn");
+      throw new SecondAttempt("has no turn");
     }
     await();
     isTaken = true;
@@ -64,7 +65,7 @@ final class Turns {
 
   /** Lets a task that waits for records look whether it should end. */
   synchronized void wakeUp() {
-    if (isTaken) {
+    if (isTaken && consumer != null) { // none after a failed task, whose turn is nobody's any more
       consumer.wakeUp();
     }
   }

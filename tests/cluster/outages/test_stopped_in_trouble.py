@@ -20,16 +20,16 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(600)]
 @pytest.fixture
 def stopped_as_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     """An operator stops a flow in the moment in which its loop sees that the query has failed."""
-    failure_of = Generation.failure
+    failures_of = Generation.failures
 
-    def failure(self: Generation) -> StreamingQueryException | None:
-        found = failure_of(self)
-        if found is not None:
+    def failures(self: Generation) -> list[StreamingQueryException]:
+        found = failures_of(self)
+        if found:
             for flow in RunningFlow.started:
                 flow.ask_to_stop()
         return found
 
-    monkeypatch.setattr(Generation, "failure", failure)
+    monkeypatch.setattr(Generation, "failures", failures)
 
 
 @pytest.mark.parametrize("mode", ["realtime", "microbatch"])

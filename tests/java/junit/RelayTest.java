@@ -13,6 +13,7 @@ import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.concurrent.TimeoutException;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 import org.junit.jupiter.api.AfterEach;
@@ -146,5 +147,16 @@ final class RelayTest {
     next.merge(A, 50_000L, Long::sum);
     next.merge(C, 50_000L, Long::sum);
     relay.passed(SourceOffsets.of(next));
+  }
+
+  @Test
+  void aQueryPlansItsNextBatchWhenATaskOfTheOtherOneHasFailed() throws Exception {
+    Turns turns = Relay.turns(share(5));
+    turns.take(share(5), CLIENT, false);
+    turns.giveBack(false); // its consumer is closed, and nobody goes on
+
+    turns.wakeUp();
+    assertThrows(
+        TimeoutException.class, () -> taking(turns, 5).get(100, TimeUnit.MILLISECONDS));
   }
 }
