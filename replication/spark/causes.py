@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from py4j.java_gateway import JavaObject
 from py4j.protocol import Py4JError, Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql.streaming.query import StreamingQuery
 
 from replication.model import TopicPartition
 
@@ -54,6 +55,14 @@ class Cause:
         """Whether its text may have been made of a record: Kafka's, Java's I/O's, ours is not."""
         safe = ("org.apache.kafka.", "replication.", "java.io.", "java.nio.", "java.net.")
         return not self.classes[0].startswith(safe)
+
+
+def error_of(query: StreamingQuery) -> StreamingQueryException | None:
+    """Returns what ended *query*, with Java's exception, which PySpark keeps of few classes."""
+    error = query.exception()
+    if error is not None:
+        error._origin = query._jsq.exception().get()  # type: ignore[attr-defined]  # noqa: SLF001
+    return error
 
 
 def causes_of(error: BaseException) -> tuple[Cause, ...]:

@@ -17,6 +17,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from replication.model import TopicPartition
 from replication.offsets.runs import ProgressGapError
+from replication.spark.causes import error_of
 from replication.spark.progress import Batch, QueryProgress
 
 MOST_WAITING: Final = 8
@@ -106,7 +107,7 @@ class Queries:
 
     def failures(self) -> list[StreamingQueryException]:
         """Returns the errors that ended some of them."""
-        errors = [query.exception() for query in self._queries]
+        errors = [error_of(query) for query in self._queries]
         return [error for error in errors if error is not None]
 
     def stop(self) -> None:
