@@ -164,7 +164,9 @@ class Recovery:
         reasons = _reasons(self._context.config.flow, error, plan)
         try:
             positions = self._find_rejected(plan)
-            reasons |= rejected_records(self._context, plan, positions)
+            # what the client cannot read is named already; to read it again would fail
+            readable = {tp: at for tp, at in positions.items() if tp not in error.unreadable}
+            reasons |= rejected_records(self._context, plan, readable)
             left = self._letters.pass_by(error, plan, positions, reasons)
             if reasons and not left:
                 return
