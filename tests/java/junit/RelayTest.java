@@ -156,7 +156,6 @@ final class RelayTest {
     turns.giveBack(false); // its consumer is closed, and nobody goes on
 
     turns.wakeUp();
-    assertThrows(
-        TimeoutException.class, () -> taking(turns, 5).get(100, TimeUnit.MILLISECONDS));
+    assertThrows(TimeoutException.class, () -> taking(turns, 5).get(100, TimeUnit.MILLISECONDS));
   }
 }
