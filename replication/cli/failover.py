@@ -126,10 +126,11 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
     """Commit the offsets of a file for idle groups.
 
     Shows the changes, and commits them with --execute. Commits nothing if one of the groups has
-    members, or if an offset is one that the cluster does not have.
+    members, or if an offset is one that the cluster does not have. A line that cannot be read is
+    named and left out; the exit code is 2 then.
     """
     config = load_config(file)
-    wanted = _read(offsets)
+    wanted, left_out = _read(offsets)
     properties = _cluster(config, cluster)
     with (
         Cluster(cluster, properties.admin) as topics,
@@ -137,7 +138,7 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
     ):
         found = planned_moves(topics, groups, wanted)
         _print_moves(found, execute=execute, as_json=as_json)
-        for warning in found.doubts.warnings:
+        for warning in (*found.doubts.warnings, *(f"left out: {line}" for line in left_out)):
             say(f"warning: {warning}", err=True)
         if found.doubts.problems:
             raise ConfigError(str(offsets), found.doubts.problems)
@@ -146,6 +147,8 @@ def apply_offsets(*, file: str, cluster: str, offsets: Path, execute: bool, as_j
     if not as_json:
         done = "committed" if execute else "dry run: nothing committed; pass --execute to commit"
         echo(done)
+    if left_out:  # after the others, which one wrong line must not hold up
+        raise ConfigError(str(offsets), left_out)
 
 
 def _cluster(config: MirrorConfig, alias: str) -> ClusterConfig:
@@ -159,9 +162,9 @@ def _cluster(config: MirrorConfig, alias: str) -> ClusterConfig:
     return clusters[alias]
 
 
-def _read(file: Path) -> list[GroupOffset]:
+def _read(file: Path) -> tuple[list[GroupOffset], list[str]]:
     try:
-        return from_csv(str(file), file.read_text(encoding="utf-8-sig"))
+        return from_csv(str(file), file.read_bytes().decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         problem = f"byte {error.start}: not UTF-8; save the file as UTF-8"
         raise ConfigError(str(file), [problem]) from error
@@ -195,7 +198,7 @@ def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: b
         sys.stdout.write(text)
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        output.write_text(text, encoding="utf-8", newline="\n")
     except OSError as error:
         raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
     echo(f"{output}: {len(found.offsets)} offsets", err=True)

@@ -1,7 +1,8 @@
 """Group offsets as the CSV that ``kafka-consumer-groups --reset-offsets --from-file`` reads. Pure.
 
-Each line is ``group,topic,partition,offset``. A name that holds a comma is quoted, as in RFC 4180
-and in Kafka's own reader.
+Each line is ``group,topic,partition,offset``. A group's name may be any text, also an empty one: it
+is quoted where somebody would read it differently, as in RFC 4180 and in Kafka's own reader, which
+keeps blanks, too.
 """
 
 import csv
@@ -9,7 +10,7 @@ import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from replication.errors import ConfigError
+from replication.errors import ConfigError, printable
 from replication.model import TopicPartition
 
 FIELDS = 4
@@ -33,57 +34,66 @@ class GroupOffset:
 
 def to_csv(offsets: Iterable[GroupOffset]) -> str:
     """Returns the file's text, sorted by group and partition."""
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    for offset in sorted(offsets):
-        writer.writerow([offset.group, *offset.partition, offset.offset])
-    return text.getvalue()
+    rows = ((one.group, *one.partition, one.offset) for one in sorted(offsets))
+    return "".join(f"{_quoted(group)},{topic},{at},{to}\n" for group, topic, at, to in rows)
 
 
-def from_csv(file: str, text: str) -> list[GroupOffset]:
-    """Returns the offsets in *text*; blank lines are ignored.
+def _quoted(name: str) -> str:
+    # Python's writer leaves names alone that end with a blank, or hold \r beside other line ends.
+    is_plain = name and name == name.strip() and not set(name) & set(',"\r\n\ufeff')
+    return name if is_plain else '"' + name.replace('"', '""') + '"'
+
+
+def from_csv(file: str, text: str) -> tuple[list[GroupOffset], list[str]]:
+    """Returns the offsets in *text*, and what is wrong with the lines that are left out.
 
     Args:
         file: The file's name, for error messages.
-        text: The file's content.
+        text: The file's content, with its line ends as they are. Blank lines are ignored.
 
     Raises:
-        ConfigError: Names every invalid line.
+        ConfigError: No line has an offset; it names every line.
     """
-    offsets: dict[tuple[str, TopicPartition], GroupOffset] = {}
+    offsets: dict[tuple[str, TopicPartition], GroupOffset | None] = {}
     problems: list[str] = []
-    try:
-        rows = list(csv.reader(io.StringIO(text)))
-    except csv.Error as error:
-        raise ConfigError(file, [f"not a CSV file: {error}"]) from error
-    for number, fields in enumerate(rows, start=1):
+    reader = csv.reader(io.StringIO(text))
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            problems.append(f"line {reader.line_num}: not CSV: {error}")
+            continue
+        if fields is None:
+            break
         if not fields:
             continue
         parsed = _parse_line(fields)
         if isinstance(parsed, str):
-            problems.append(f"line {number}: {parsed}")
+            problems.append(f"line {reader.line_num}: {parsed}")
         elif (parsed.group, parsed.partition) in offsets:
+            # which of both is meant nobody knows
+            offsets[parsed.group, parsed.partition] = None
             problems.append(
-                f"line {number}: duplicate entry for group {parsed.group}, {parsed.partition}"
+                f"line {reader.line_num}: duplicate entry for group {printable(parsed.group)}, "
+                f"{parsed.partition}; none of them counts"
             )
         else:
             offsets[parsed.group, parsed.partition] = parsed
-    if not offsets and not problems:
-        problems.append("file is empty; expected lines of group,topic,partition,offset")
-    if problems:
-        raise ConfigError(file, problems)
-    return list(offsets.values())
+    found = [offset for offset in offsets.values() if offset is not None]
+    if not found:
+        expected = "file is empty; expected lines of group,topic,partition,offset"
+        raise ConfigError(file, problems or [expected])
+    return found, problems
 
 
 def _parse_line(fields: list[str]) -> GroupOffset | str:
     """Returns the offset in one line, or what is wrong with it."""
     if len(fields) != FIELDS:
-        return (
-            f"{','.join(fields)!r} has {len(fields)} fields; expected group,topic,partition,offset"
-        )
-    group, topic, partition, offset = (field.strip() for field in fields)
-    if not group or not topic:
-        return "group and topic must not be empty"
+        shown = ",".join(fields)[:80]
+        return f"{shown!r} has {len(fields)} fields; expected group,topic,partition,offset"
+    group, (topic, partition, offset) = fields[0], (field.strip() for field in fields[1:])
+    if not topic:
+        return "topic must not be empty"
     if not _is_number(partition, LARGEST_PARTITION) or not _is_number(offset, LARGEST_OFFSET):
         return (
             f"partition {partition[:40]!r} and offset {offset[:40]!r} must be whole numbers, 0 or "
