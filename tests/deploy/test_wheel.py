@@ -11,6 +11,7 @@ import pytest
 
 from replication.cli.main import COMMANDS
 from tests.support.bare_environment import make
+from tests.support.local import HOME
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PARTS = ("jobs", "replication", "setup.cfg", "pyproject.toml", "README.md", "LICENSE")
@@ -87,7 +88,7 @@ def test_what_asks_files_and_clusters_works_without_spark(
 
 
 def test_what_needs_spark_says_what_to_install(run: Run) -> None:
-    done = run("groups", "file", REPLICATION_HOME=os.environ["REPLICATION_HOME"])
+    done = run("groups", "file", REPLICATION_HOME=str(HOME))
 
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (

@@ -26,6 +26,7 @@ class InSteps(LocalFiles):
     """Waits before its act number *stop*, counted from 1, until it may go on."""
 
     def __init__(self, stop: int) -> None:
+        super().__init__()
         self._stop, self._count = stop, 0
         self.waits, self.may_go = threading.Event(), threading.Event()
 

@@ -44,6 +44,7 @@ class Process:
     def __init__(self, world: World, acts: Acts, patch: pytest.MonkeyPatch) -> None:
         self.world, self.acts = world, acts
         self.is_failing = False
+        self.lost = False
         self.unread: Mapping[str, object] = {}
         config = flow_config("orders, clicks")
         context: Any = SimpleNamespace(
@@ -55,6 +56,9 @@ class Process:
         patch.setattr(steer, "reader_of", lambda _: self)
         self.context = context
         self.steer = Steer(context, SimpleNamespace(next_offsets={}))  # type: ignore[arg-type]
+
+    def restore(self) -> int:
+        return 0  # none has disappeared
 
     def publish(self, applied: Applied) -> None:
         self.world.applied = applied
