@@ -25,6 +25,8 @@ TYPES = {
     "first_batch": LONG,
     "last_batch": LONG,
     "written_at": TIME,
+    "source_epoch": INT,
+    "target_epoch": INT,
 }
 
 
@@ -49,6 +51,8 @@ def write_offset_map(
             "first_batch": 0,
             "last_batch": 0,
             "written_at": 0,
+            "source_epoch": 0,  # that of a new topic's first leader
+            "target_epoch": 0,
         }
         for tp, runs in maps.items()
         for run in runs

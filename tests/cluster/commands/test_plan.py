@@ -99,6 +99,10 @@ def test_plan_names_a_topic_that_was_created_again(
     fill(clusters[1], f"A.{topic_name}", 1, 4)
     recorded = {TopicPartition(topic_name, 0): [OffsetRun(0, 4, 0, 4)]}
     write_offset_map(tmp_path / "state", FLOW, recorded, "another-id")
+    kept = f"{topic_name}-kept"  # without any topic that is there the state is of other clusters
+    create_topic(clusters[0].bootstrap, kept, 1)
+    other = {TopicPartition(kept, 0): [OffsetRun(0, 1, 0, 1)]}
+    write_offset_map(tmp_path / "state", FLOW, other, topic_id(clusters[0], kept))
 
     shown = run("plan", write_config(tmp_path, clusters, topic_name))
 
