@@ -28,7 +28,10 @@ CLIENT_JARS: Final = "CLIENT_JARS"
 """The environment variable with the paths of jars, separated by commas as in ``--jars``."""
 
 # The logging API comes without an implementation: nothing is logged and nothing starts slowly.
-NEEDED_OF_PYSPARK: Final = ("slf4j-api-*", "jackson-core-2*", "jackson-databind-*", "jackson-ann*")
+NEEDED_OF_PYSPARK: Final = (
+    *("slf4j-api-*", "jackson-core-2*", "jackson-databind-*", "jackson-ann*"),
+    *("zstd-jni-*", "lz4-java-*", "snappy-java-*"),  # or compressed records cannot be read
+)
 
 
 def kafka_jars() -> list[Path]:
