@@ -9,7 +9,7 @@ from typing import Final
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import BinaryType, StringType
+from pyspark.sql.types import ArrayType, BinaryType, StringType, StructType
 
 from replication.model import PROVENANCE
 from replication.offsets.copy_rule import CopyRule
@@ -26,8 +26,11 @@ NO_TIME = -1
 LOG_APPEND_TIME = 1
 """Spark's number of a timestamp that the cluster has set."""
 
-# Types as objects: Spark parses a type's name with the parser of SQL, which takes a start's time.
-_HEADERS = "array<struct<key:string,value:binary>>"
+
+def _no_headers() -> Column:
+    # its type is an object: a name is parsed by the parser of SQL, which takes a start's time
+    pair = StructType().add("key", StringType()).add("value", BinaryType())
+    return F.array().cast(ArrayType(pair))
 
 
 def copied(records: DataFrame, rule: CopyRule) -> DataFrame:
@@ -60,8 +63,7 @@ def _made(records: DataFrame, rule: CopyRule, *more: str) -> DataFrame:
     """Adds to *records* what every copy has, and keeps the columns *more*."""
     headers = F.col("headers")
     if rule.mark is not None:
-        no_headers = F.array().cast(_HEADERS)
-        headers = F.concat(F.coalesce(headers, no_headers), F.array(_hop(rule.mark)))
+        headers = F.concat(F.coalesce(headers, _no_headers()), F.array(_hop(rule.mark)))
     place = "topic", "partition", "offset"
     columns = *place, "key", "value", headers.alias("headers"), _time_ms(rule).alias("time_ms")
     return records.select(*columns, *more)
@@ -110,7 +112,7 @@ def _size() -> Column:
 def _joined(headers: Column, form: Callable[[Column], Column]) -> Column:
     """Joins key, value and *headers*, each in that *form*."""
     pairs = F.aggregate(
-        F.coalesce(headers, F.array().cast(_HEADERS)),
+        F.coalesce(headers, _no_headers()),
         F.lit(b""),
         lambda parts, header: F.concat(
             parts, form(header["key"].cast(BinaryType())), form(header["value"])

@@ -21,7 +21,7 @@ from replication.model import Chain, Transform
 from replication.spark.parsed_once import parsed_once
 
 HEADERS: Final = "array<struct<key:string,value:binary>>"
-"""The type of ``headers``, as an object: a name would be read by the parser of SQL."""
+"""The type of ``headers``. The parser of SQL reads it, which has read the expressions by then."""
 
 DROPPED: Final = "dropped"
 FAILURE: Final = "failure"
