@@ -6,7 +6,7 @@ has, the dear question follows: up to where is its log that of the earlier leade
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
@@ -14,35 +14,19 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.epoch_ends import parted_at
 from replication.log import Log
 from replication.model import TopicPartition
-from replication.offsets.epochs import UNSTAMPED, Epochs, Stamp, Stamps, cut_of, is_in_doubt
+from replication.offsets.epochs import UNSTAMPED, Epochs, Stamp, cut_of, is_in_doubt
 from replication.positions.spans import LogSpans
-from replication.state.offset_rows import Anchor
+from replication.positions.survey import Stored
 from replication.topics.topic_plan import TopicPlan
 
 log = Log(__name__)
-
-
-class Known(Protocol):
-    """What the offset map says of partitions and remote topics that a query has written."""
-
-    @property
-    def anchors(self) -> Mapping[TopicPartition, Anchor]:
-        """The newest position of each upstream partition."""
-
-    @property
-    def stamps(self) -> Mapping[TopicPartition, Stamps]:
-        """Under which leaders of both sides the partitions were copied, as far as is known."""
-
-    @property
-    def remote_ids(self) -> Mapping[str, str]:
-        """The ids of remote topics."""
 
 
 def with_cuts(
     config: FlowConfig,
     clusters: tuple[Cluster, Cluster],
     plan: TopicPlan,
-    known: Known,
+    known: Stored,
     spans: LogSpans,
 ) -> LogSpans:
     """Adds to *spans* today's leaders' epochs, and what they say of cuts.
@@ -54,14 +38,14 @@ def with_cuts(
     stamps = {tp: known.stamps.get(tp, UNSTAMPED) for tp in copied}
     source = _epochs(clusters[0], {tp: tp for tp in plan.partitions if spans.source_ends.get(tp)})
     target = _epochs(clusters[1], copies)
-    ours = _cuts(
+    ours = cuts_of(
         config.source.consumer,
-        {tp: _Copied(tp, at.upstream, stamps[tp].source) for tp, at in copied.items()},
+        {tp: Copied(tp, at.upstream, stamps[tp].source) for tp, at in copied.items()},
         source,
     )
-    theirs = _cuts(
+    theirs = cuts_of(
         config.target.consumer,
-        {tp: _Copied(copies[tp], at.downstream, stamps[tp].target) for tp, at in copied.items()},
+        {tp: Copied(copies[tp], at.downstream, stamps[tp].target) for tp, at in copied.items()},
         target,
     )
     return replace(
@@ -84,7 +68,7 @@ def _epochs(
     return {tp: found[at] for tp, at in partitions.items() if at in found}
 
 
-class _Copied(NamedTuple):
+class Copied(NamedTuple):
     """A partition on its side, the offset up to which it was copied, and what is known of it."""
 
     own: TopicPartition
@@ -92,10 +76,10 @@ class _Copied(NamedTuple):
     stamp: Stamp | None
 
 
-def _cuts(
+def cuts_of(
     consumer: Mapping[str, str],
-    copied: Mapping[TopicPartition, _Copied],
-    now: Mapping[TopicPartition, int],
+    copied: Mapping[TopicPartition, Copied],
+    now: Mapping[TopicPartition, int | None],
 ) -> tuple[dict[TopicPartition, int], frozenset[TopicPartition]]:
     """Returns where logs were cut, and of which of them nobody knows it, by upstream partition."""
     doubts = {

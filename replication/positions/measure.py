@@ -4,16 +4,17 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from replication.model import TopicPartition
-from replication.positions.log_cuts import Known, with_cuts
+from replication.positions.log_cuts import with_cuts
 from replication.positions.replaced import compare_ids
 from replication.positions.settle import InFlight, settled_log_ends
 from replication.positions.sides import FlowSides
 from replication.positions.spans import LogSpans
+from replication.positions.survey import Stored
 from replication.topics.topic_plan import TopicPlan
 
 
 def settled_spans(
-    context: FlowSides, plan: TopicPlan, known: Known, in_flight: InFlight = "reported"
+    context: FlowSides, plan: TopicPlan, known: Stored, in_flight: InFlight = "reported"
 ) -> LogSpans:
     """Waits until nothing is in flight to *plan*'s partitions; returns their spans.
 
@@ -36,7 +37,7 @@ def settled_spans(
     return replace(spans, held=settled.held)
 
 
-def current_spans(context: FlowSides, plan: TopicPlan, known: Known) -> LogSpans:
+def current_spans(context: FlowSides, plan: TopicPlan, known: Stored) -> LogSpans:
     """Returns the spans of *plan*'s partitions, to which nothing of the flow can be in flight.
 
     Raises:
@@ -47,7 +48,7 @@ def current_spans(context: FlowSides, plan: TopicPlan, known: Known) -> LogSpans
     return _spans(context, plan, known, {**empty, **context.target.log_ends(written)})
 
 
-def _empty_copies(plan: TopicPlan, known: Known) -> dict[TopicPartition, int]:
+def _empty_copies(plan: TopicPlan, known: Stored) -> dict[TopicPartition, int]:
     """Returns the remote partitions of *plan* that nothing was written to, with their ends.
 
     They are of topics that were created for it just now, and that no query of the flow has written
@@ -65,7 +66,7 @@ def _empty_copies(plan: TopicPlan, known: Known) -> dict[TopicPartition, int]:
 
 
 def _spans(
-    context: FlowSides, plan: TopicPlan, known: Known, ends: Mapping[TopicPartition, int]
+    context: FlowSides, plan: TopicPlan, known: Stored, ends: Mapping[TopicPartition, int]
 ) -> LogSpans:
     copies = plan.copies
     spans = LogSpans(

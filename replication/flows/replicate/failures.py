@@ -237,7 +237,7 @@ def explain(
 ) -> QueryError:
     """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words.
 
-    What a text says decides nothing, since it may have the content of a record in it.
+    No text decides that may have the content of a record in it.
 
     Args:
         flow: That failed.

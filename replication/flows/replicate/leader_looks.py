@@ -9,9 +9,9 @@ from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.kafka.epoch_ends import parted_at
 from replication.model import Position, TopicPartition
-from replication.offsets.epochs import UNKNOWN, UNSTAMPED, Epochs, Stamps, is_in_doubt, unchanged
+from replication.offsets.epochs import UNKNOWN, UNSTAMPED, Epochs, Stamps, unchanged
+from replication.positions.log_cuts import Copied, cuts_of
 from replication.topics.topic_plan import TopicPlan
 
 ANSWER_SECONDS: Final = 4.0
@@ -91,24 +91,15 @@ class LeaderLooks:
     ) -> frozenset[TopicPartition]:
         """Returns the partitions that have lost records, by leaders that are new *now*."""
         config, found = self._context.config, set[TopicPartition]()
-        for side, (consumer, names) in enumerate(
-            (
-                (config.source.consumer, {tp: tp for tp in now}),
-                (config.target.consumer, {tp: plan.copy_of(tp) for tp in now}),
-            )
-        ):
-            stamps = {tp: self.stamps.get(tp, UNSTAMPED)[side] for tp in now}
-            doubts = {
-                names[tp]: stamp
-                for tp, stamp in stamps.items()
-                if stamp is not None and is_in_doubt(stamp, now[tp][side])
-            }
-            same = parted_at(consumer, doubts)
-            found |= {
-                tp
-                for tp, stamp in stamps.items()
-                if stamp is not None and same.get(names[tp], stamp.until) < stamp.until
-            }
+        sides = (
+            (config.source.consumer, {tp: tp for tp in now}),
+            (config.target.consumer, {tp: plan.copy_of(tp) for tp in now}),
+        )
+        for side, (consumer, names) in enumerate(sides):
+            stamps = ((tp, self.stamps.get(tp, UNSTAMPED)[side]) for tp in now)
+            copied = {tp: Copied(names[tp], stamp.until, stamp) for tp, stamp in stamps if stamp}
+            cuts, _ = cuts_of(consumer, copied, {tp: epochs[side] for tp, epochs in now.items()})
+            found |= cuts.keys()
         if found:
             names_of_cut = ", ".join(map(str, sorted(found)))
             self._context.log.warning("logs_cut", text=names_of_cut)

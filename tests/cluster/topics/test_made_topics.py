@@ -1,12 +1,13 @@
 """Where new copies end: nobody asks, unless the flow may have written there before."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from types import MappingProxyType
 
 import pytest
 
+from replication.control.starts import StoredMap
 from replication.model import Position, TopicPartition
-from replication.offsets.epochs import Stamps
 from replication.positions.measure import current_spans
 from replication.positions.sides import AskedSides
 from replication.state.offset_rows import Anchor
@@ -18,13 +19,12 @@ from tests.support.topics import send
 pytestmark = pytest.mark.cluster
 
 
-@dataclass
-class Stored:
+def stored(
+    anchors: Mapping[TopicPartition, Anchor] = MappingProxyType({}),
+    remote_ids: Mapping[str, str] = MappingProxyType({}),
+) -> StoredMap:
     """What an offset map says."""
-
-    anchors: Mapping[TopicPartition, Anchor] = field(default_factory=dict)
-    remote_ids: Mapping[str, str] = field(default_factory=dict)
-    stamps: Mapping[TopicPartition, Stamps] = field(default_factory=dict)
+    return StoredMap(anchors, remote_ids, runs=lambda _: ())
 
 
 def test_only_what_the_flow_cannot_have_written_counts_as_empty(
@@ -37,14 +37,14 @@ def test_only_what_the_flow_cannot_have_written_counts_as_empty(
     first, second = (TopicPartition(name, number) for number in range(2))
     send(clusters[1], f"A.{name}", 2, 2)  # one record in each: an answer would be 1
 
-    def ends(stored: Stored, made: frozenset[str] = plan.made) -> list[int]:
+    def ends(known: StoredMap, made: frozenset[str] = plan.made) -> list[int]:
         with AskedSides(config, sides) as asked:
-            found = current_spans(asked, replace(plan, made=made), stored).target_ends
+            found = current_spans(asked, replace(plan, made=made), known).target_ends
         return [found[first], found[second]]
 
     anchor = Anchor(Position(0, 0), plan.source_ids[name])
-    assert ends(Stored()) == [0, 0]
-    assert ends(Stored(anchors={first: anchor})) == [1, 0]
-    assert ends(Stored(remote_ids={f"A.{name}": "of an earlier one"})) == [1, 1]
-    assert ends(Stored(), frozenset()) == [1, 1]
-    assert ends(Stored(), frozenset({f"A.{name}-other"})) == [1, 1]
+    assert ends(stored()) == [0, 0]
+    assert ends(stored(anchors={first: anchor})) == [1, 0]
+    assert ends(stored(remote_ids={f"A.{name}": "of an earlier one"})) == [1, 1]
+    assert ends(stored(), frozenset()) == [1, 1]
+    assert ends(stored(), frozenset({f"A.{name}-other"})) == [1, 1]
