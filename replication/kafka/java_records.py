@@ -19,9 +19,8 @@ from replication.kafka.jvm import java_map
 from replication.model import Isolation, TopicPartition
 
 COUNT: Final = Struct(">i")
-RECORD: Final = Struct(
-    ">iqq?i"
-)  # partition, offset, timestamp, whether the cluster has set it, leader epoch
+RECORD: Final = Struct(">iqq?i")
+"""Partition, offset, timestamp, whether the cluster has set it, leader epoch."""
 SETTINGS: Final = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": "false",

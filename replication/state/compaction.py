@@ -34,7 +34,9 @@ _ROWS: Final = """
     FROM {{table}} WHERE {range}
     ORDER BY topic, `partition`, topic_id, tgt_from, `count`, generation, written_at
 """
-_RUN: Final = ("src_from", "src_until", "tgt_from", "count")
+RUN: Final = ("src_from", "src_until", "tgt_from", "count")
+"""The columns of an `OffsetRun`, in its order."""
+
 _AGE: Final = ("generation", "written_at", "last_batch")
 _EPOCHS: Final = ("source_epoch", "target_epoch")
 
@@ -82,7 +84,7 @@ def _slices(parts: Sequence[_Part], slice_rows: int) -> Iterator[list[_Part]]:
 
 def _kept(part: _Part, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """Yields what replaces the *rows* of *part*: each has the age of the newest of them."""
-    replaced = compact_runs([OffsetRun(*(row[name] for name in _RUN)) for row in rows])
+    replaced = compact_runs([OffsetRun(*(row[name] for name in RUN)) for row in rows])
     ends = [*(place for _, place in replaced[1:]), len(rows)]
     for (runs, place), end in zip(replaced, ends, strict=True):
         newest = max(rows[place:end], key=itemgetter(*_AGE))

@@ -11,7 +11,7 @@ from replication.log import Log
 from replication.model import Flow, TopicPartition
 from replication.offsets.epochs import UNKNOWN
 from replication.offsets.runs import Border, FinishedRuns, OffsetRun
-from replication.state.compaction import compacted
+from replication.state.compaction import RUN, compacted
 from replication.state.offset_rows import OFFSET_RUNS, StoredProgress
 from replication.state.spark_reader import reader_of
 from replication.state.sql import literal
@@ -29,8 +29,6 @@ FEWEST_ROWS = 200
 
 MOST_BORDERS = 1_000
 """Of one partition that wait for the runs that they divide."""
-
-RUN = ("src_from", "src_until", "tgt_from", "count")
 
 SHORT = 10
 """A map is short if `COMPACT_AFTER_ROWS` are more than this many times its rows."""

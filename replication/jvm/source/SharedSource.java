@@ -45,7 +45,6 @@ public final class SharedSource implements TableProvider {
   static final String RELAY_BEGINS = "relayBegins";
   static final String TURN_MS = "turnMs";
 
-  /** Begins the text of a failure that says so, as Spark's own source has it. */
   private static final String NAME = "shared Kafka source";
 
   private static final StructType HEADER =

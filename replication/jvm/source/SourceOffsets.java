@@ -39,12 +39,7 @@ final class SourceOffsets extends Offset implements Serializable {
     return offsets;
   }
 
-  /** The epoch of the leader that has the record before an offset; null if nobody knows it. */
-  Integer epoch(TopicPartition partition) {
-    return epochs.get(partition);
-  }
-
-  /** All that are known. They are not part of the JSON, which others read. */
+  /** Those that are known. They are not part of the JSON, which others read. */
   Map<TopicPartition, Integer> epochs() {
     return epochs;
   }
