@@ -40,12 +40,12 @@ def with_cuts(
     target = _epochs(clusters[1], copies)
     ours = cuts_of(
         config.source.consumer,
-        {tp: Copied(tp, at.upstream, stamps[tp].source) for tp, at in copied.items()},
+        {tp: CopiedTo(tp, at.upstream, stamps[tp].source) for tp, at in copied.items()},
         source,
     )
     theirs = cuts_of(
         config.target.consumer,
-        {tp: Copied(copies[tp], at.downstream, stamps[tp].target) for tp, at in copied.items()},
+        {tp: CopiedTo(copies[tp], at.downstream, stamps[tp].target) for tp, at in copied.items()},
         target,
     )
     return replace(
@@ -68,7 +68,7 @@ def _epochs(
     return {tp: found[at] for tp, at in partitions.items() if at in found}
 
 
-class Copied(NamedTuple):
+class CopiedTo(NamedTuple):
     """A partition on its side, the offset up to which it was copied, and what is known of it."""
 
     own: TopicPartition
@@ -78,7 +78,7 @@ class Copied(NamedTuple):
 
 def cuts_of(
     consumer: Mapping[str, str],
-    copied: Mapping[TopicPartition, Copied],
+    copied: Mapping[TopicPartition, CopiedTo],
     now: Mapping[TopicPartition, int | None],
 ) -> tuple[dict[TopicPartition, int], frozenset[TopicPartition]]:
     """Returns where logs were cut, and of which of them nobody knows it, by upstream partition."""

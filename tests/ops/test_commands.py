@@ -39,8 +39,7 @@ def file(clusters: Clusters, tmp_path: Path, flow: Flow) -> Path:
     """A file of that flow, whose owner has said how it is."""
     file = write_config(tmp_path, clusters, "orders", flow=flow)
     publisher = FlowPublisher(load_config(str(file)).flows[0])
-    # without a member: the test is in no group
-    publisher.publish(look(flow), {"records": Holder(1, "", "host/A->B/1")})
+    publisher.publish(look(flow), {"records": Holder(1, "member", "host/A->B/1")})
     publisher.close()
     return file
 

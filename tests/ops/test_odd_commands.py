@@ -132,7 +132,7 @@ def test_what_an_owner_says_of_odd_names(
         events=(EventRow(time.time(), "group-active", group, "retry", {"group": group}),),
     )
     publisher = FlowPublisher(load_config(str(file)).flows[0])
-    publisher.publish(said, {"records": Holder(1, "", "host/A->B/1")})
+    publisher.publish(said, {"records": Holder(1, "member", "host/A->B/1")})
     publisher.close()
 
     (status,) = one_object("status", file)["flows"]

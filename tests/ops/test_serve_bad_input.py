@@ -63,7 +63,7 @@ def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Pat
         groups=tuple(GroupFigures(name, {"group_lag_records": 5.0}, {"exact": 1}) for name in ODD),
     )
     publisher = FlowPublisher(load_config(str(file)).flows[0])
-    publisher.publish(look, {"records": Holder(1, "", "host/A->B/1")})
+    publisher.publish(look, {"records": Holder(1, "member", "host/A->B/1")})
     publisher.close()
     return file
 

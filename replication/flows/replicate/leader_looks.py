@@ -11,7 +11,7 @@ from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.model import Position, TopicPartition
 from replication.offsets.epochs import UNKNOWN, UNSTAMPED, Epochs, Stamps, unchanged
-from replication.positions.log_cuts import Copied, cuts_of
+from replication.positions.log_cuts import CopiedTo, cuts_of
 from replication.topics.topic_plan import TopicPlan
 
 ANSWER_SECONDS: Final = 4.0
@@ -97,7 +97,7 @@ class LeaderLooks:
         )
         for side, (consumer, names) in enumerate(sides):
             stamps = ((tp, self.stamps.get(tp, UNSTAMPED)[side]) for tp in now)
-            copied = {tp: Copied(names[tp], stamp.until, stamp) for tp, stamp in stamps if stamp}
+            copied = {tp: CopiedTo(names[tp], stamp.until, stamp) for tp, stamp in stamps if stamp}
             cuts, _ = cuts_of(consumer, copied, {tp: epochs[side] for tp, epochs in now.items()})
             found |= cuts.keys()
         if found:
