@@ -1,6 +1,7 @@
 """`serve` as a process beside real clusters: odd names in every view, no state.dir, a long day."""
 
 import json
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from confluent_kafka import Consumer
 from prometheus_client.parser import text_string_to_metric_families
 
 from replication.config.file import load_config
@@ -17,6 +19,7 @@ from replication.figures.observation import GroupFigures, TopicFigures
 from replication.figures.words import Holder
 from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
+from replication.state.claim import LeaseName
 from tests.support.cli import ok, run
 from tests.support.flows import unique_flow
 from tests.support.local import Clusters
@@ -47,7 +50,7 @@ def flow() -> Flow:
 
 
 @pytest.fixture
-def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Path:
+def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Iterator[Path]:
     """A file of that flow, whose owner has just said how it is."""
     more = {"rest.port": 0, "status.publish.interval.seconds": 600}  # so that the word stays fresh
     file = write_config(tmp_path, clusters, topic_name, more, flow)
@@ -65,7 +68,22 @@ def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Pat
     publisher = FlowPublisher(load_config(str(file)).flows[0])
     publisher.publish(look, {"records": Holder(1, "member", "host/A->B/1")})
     publisher.close()
-    return file
+    joined = threading.Event()
+    properties = {
+        "bootstrap.servers": clusters[1].bootstrap,
+        "group.id": LeaseName(flow).group,  # only who is in it is believed
+        "group.instance.id": "member",
+    }
+    owner = Consumer(properties)
+    owner.subscribe([rf"^mm2-status\.{flow.source}\."], on_assign=lambda *_: joined.set())
+
+    def is_member() -> bool:
+        owner.poll(0.1)
+        return joined.is_set()
+
+    wait_until(is_member, START_SECONDS)
+    yield file
+    owner.close()
 
 
 @contextmanager

@@ -23,6 +23,7 @@ def committed(broker: Broker, group: str) -> dict[TopicPartition, Committed]:
 
 
 def _groups(broker: Broker) -> Groups:
-    spark = SparkSession.getActiveSession()
+    # the active session is one of the JVM's thread, which is another after a call that was cut
+    spark = SparkSession._instantiatedSession  # noqa: SLF001
     assert spark is not None, "the test must request the spark fixture"
     return Groups(jvm_of(spark), "test", {"bootstrap.servers": broker.bootstrap})
