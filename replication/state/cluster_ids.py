@@ -128,9 +128,10 @@ def check_topics(
             f"flow {config.flow}: the state in {state_dir} does not name its cluster "
             f"{of_file.alias}, and none of its {len(known)} topics is on the one to which "
             f"{_address(of_file)} leads, with the id {found[of_file.alias]}: {topic}, of the id "
-            f"{its_id}, {now} there; nothing was changed. If this file is of other clusters, give "
-            "it a state.dir of its own. If it is the right one, and these topics were deleted or "
-            f"created again, write {key} = {found[of_file.alias]}: the flow takes them for new ones"
+            f"{its_id}, {now} there; nothing was changed. Either this file is of another cluster "
+            "than the state: then give it a state.dir of its own. Or the cluster is the right one, "
+            "and all of these topics were deleted or created again: then write "
+            f"{key} = {found[of_file.alias]}, and the flow takes them for new ones"
         )
 
 

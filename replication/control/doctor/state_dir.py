@@ -6,8 +6,16 @@ from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.doctor.judgement import Judgement, failed, unknown
-from replication.errors import ReplicationError, StateError
-from replication.state.cluster_ids import check_ids, stored_ids
+from replication.control.partitions import PATIENCE_SECONDS
+from replication.errors import ClusterError, ReplicationError, StateError
+from replication.kafka.cluster import Cluster
+from replication.state.cluster_ids import (
+    StoredTopics,
+    check_ids,
+    check_topics,
+    stored_ids,
+    stored_topics,
+)
 from replication.state.folder_trial import SPACE_STEP, existing, folder_obstacle, free_mb
 from replication.state.open_storage import storage_for
 from replication.state.paths import local_path
@@ -58,14 +66,39 @@ def judge_space(what: str, left: int, *, is_new: bool) -> Judgement:
 def look_at_identity(
     config: MirrorConfig, flow: FlowConfig, state: StateReader, ids: Mapping[str, str]
 ) -> Judgement:
-    """Returns whether the tables are of the clusters with these *ids*, by alias."""
+    """Returns what a start would say of the tables: whether they are of the clusters of *ids*.
+
+    Args:
+        config: The file.
+        flow: One of its flows.
+        state: Its tables.
+        ids: Of the clusters, by alias, as far as they answer.
+    """
     what = f"state of {flow.flow}"
     try:
         stored = stored_ids(state, flow)
-        check_ids(flow, config.state_dir, stored, ids)
+        new = check_ids(flow, config.state_dir, stored, ids)
+        unnamed = {alias: new[alias] for alias in new if alias not in stored}
+        topics: StoredTopics = stored_topics(state, flow) if unnamed else {}
+        if any(topics.values()):
+            with (
+                Cluster(
+                    flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS
+                ) as source,
+                Cluster(
+                    flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS
+                ) as target,
+            ):
+                check_topics(flow, config.state_dir, unnamed, topics, (source, target))
+    except ClusterError as error:
+        return unknown(what, str(error))
     except ReplicationError as error:
         return failed(what, error)
     if missing := [side.alias for side in (flow.source, flow.target) if side.alias not in ids]:
         return unknown(what, f"the cluster id of {', '.join(missing)} is unknown")
-    is_known = "is of these clusters" if stored else "is new"
-    return Judgement(what=what, found=is_known)
+    if any(topics.values()):
+        names = " and ".join(sorted(unnamed))
+        found = f"does not name its clusters; topics of it are on {names}, and a start notes the id"
+    else:
+        found = "is of these clusters" if stored else "is new"
+    return Judgement(what=what, found=found)

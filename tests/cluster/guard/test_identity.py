@@ -14,6 +14,7 @@ from replication.errors import GuardError, IdentityError
 from replication.kafka.cluster import Cluster
 from replication.upkeep.prepare import look
 from tests.support import remote_topics
+from tests.support.doctored import look as look_again
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
@@ -65,6 +66,14 @@ def test_a_file_with_the_same_aliases_for_other_clusters_is_refused_before_it_ch
     )
     assert shown.exit_code == 2
     assert "replication.source.cluster.id = " in shown.stderr
+    code, rows = look_again(write_config(tmp_path, (own_broker, target), others))
+    (of_state,) = (row for row in rows if row["what"] == f"state of {FLOW}")
+    assert (code, of_state["verdict"]) == (2, "problem")
+    assert "Either this file is of another cluster" in of_state["found"] + of_state["next_step"]
+    shown = CliRunner().invoke(
+        main, ["doctor", str(write_config(tmp_path, clusters, topic_name)), "--json"]
+    )
+    assert "does not name its clusters; topics of it are on A and B" in shown.stdout
     RunningFlow(spark, state, flow_config(source, target, topic_name), "drain").join()
     assert_equal(clusters, topic_name)
     assert stored(state, "events") == []
