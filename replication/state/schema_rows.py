@@ -3,6 +3,7 @@
 A row is written before any record gets the id, so that no copy has one that nobody knows.
 """
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from replication.model import Flow
@@ -24,28 +25,30 @@ def read_schema_ids(state: StateReader, flow: Flow, known: KnownIds) -> None:
         known.add(row["topic"], row["part"], row["source_id"], row["target_id"])
 
 
-def write_schema_id(
-    tables: Tables, flow: Flow, place: tuple[str, Part], source_id: int, there: Version
+def write_schema_ids(
+    tables: Tables, flow: Flow, found: Mapping[tuple[str, Part, int], Version]
 ) -> None:
-    """Appends a row: the schema with *source_id*, in records of a *place*, is *there*.
+    """Appends rows: the schema with an id of the source, in a part of a topic's records, is there.
 
     Raises:
         StateError: The table cannot be written.
     """
-    topic, part = place
-    row = {
-        "flow": str(flow),
-        "topic": topic,
-        "part": part,
-        "source_id": source_id,
-        "target_id": there.id,
-        "type": there.schema.kind,
-        "hash": there.schema.digest,
-        "subject": there.subject,
-        "version": there.number,
-        "at": now(),
-    }
-    tables.append(SCHEMA_IDS, [row])
+    rows = [
+        {
+            "flow": str(flow),
+            "topic": topic,
+            "part": part,
+            "source_id": source_id,
+            "target_id": there.id,
+            "type": there.schema.kind,
+            "hash": there.schema.digest,
+            "subject": there.subject,
+            "version": there.number,
+            "at": now(),
+        }
+        for (topic, part, source_id), there in found.items()
+    ]
+    tables.append(SCHEMA_IDS, rows)
 
 
 def _age(row: dict[str, Any]) -> Any:  # noqa: ANN401 - a time

@@ -1,10 +1,10 @@
 """The schemas of copied topics at the target's registry: under their own ids, or under its own."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from os.path import commonprefix
-from typing import Final
+from typing import Final, TypeVar
 
 from replication.errors import GuardError
 from replication.kafka.registry import Registry, RegistryError
@@ -20,6 +20,8 @@ IMPORT = "IMPORT"
 ASKED_A_ROUND: Final = 50
 """How many subjects are asked one by one in a round, where there are more; each in its turn."""
 
+Item = TypeVar("Item")
+Read = TypeVar("Read")
 Key = tuple[str, int]
 """A subject, and the number of a version."""
 
@@ -227,6 +229,10 @@ class TranslatedSchemas:
     def __init__(self, source: Registry, target: Registry) -> None:
         self._source = source
         self._target = target
+
+    def each(self, ask: Callable[[Item], Read], items: Iterable[Item]) -> list[Read]:
+        """Asks for each of *items*, some at the same time, as `Registry.each` does."""
+        return self._source.each(ask, items)
 
     def register(
         self, number: int, topic: str, part: Part, remote: Mapping[str, str]

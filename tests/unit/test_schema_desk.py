@@ -1,16 +1,20 @@
 """What a record that waits for a schema's id gets, and when its topic goes without it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from threading import Thread
+from typing import Any, TypeVar, cast
 
 import pytest
 from pyspark.sql import SparkSession
 
 from replication.config.changes import Change
+from replication.config.schema_settings import registry_of
 from replication.flows.context import FlowContext
-from replication.flows.replicate.schema_desk import WAIT_SECONDS, SchemaDesk
+from replication.flows.replicate.schema_desk import AT_ONCE, WAIT_SECONDS, SchemaDesk
+from replication.kafka.registry import Registry as RealRegistry
 from replication.kafka.registry import RegistryError
 from replication.model import Mode, TopicPartition
 from replication.schemas.values import Part, Schema, Version
@@ -20,9 +24,14 @@ from replication.state.request_files import LocalFiles
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.schemas import TranslatedSchemas
+from tests.support.schema_registry import Registries, own_keys
 from tests.support.settings import ONE_FLOW, parse_settings
 from tests.support.stored import stored
+from tests.support.waiting import wait_until
 
+Item = TypeVar("Item")
+Read = TypeVar("Read")
 VERSION = Version("A.orders-value", 1, 51, Schema('"int"'))
 FINAL = RegistryError("cannot register: 409 no", 409, "no")
 GUID = "00000000-0000-0001-ffff-ffffffffffff"
@@ -39,6 +48,9 @@ class Registry:
 
     answer: Version | RegistryError | None = VERSION
     asked: int = 0
+
+    def each(self, ask: Callable[[Item], Read], items: Iterable[Item]) -> list[Read]:
+        return [ask(item) for item in items]
 
     def register(
         self, number: int, topic: str, part: Part, remote: Mapping[str, str]
@@ -72,6 +84,14 @@ class Executors:
     def tell(self, place: tuple[str, Part], ids: Answers) -> None:
         self.told.append((place, ids))
         self.waiting = []
+
+
+class Waiting(Executors):
+    """Each record waits until its topic is told something."""
+
+    def tell(self, place: tuple[str, Part], ids: Answers) -> None:
+        self.told.append((place, ids))
+        self.waiting = [one for one in self.waiting if one.remote.topic != place[0]]
 
 
 def wants(number: SchemaName | None = 7, *, is_alone: bool = False) -> list[WantedSchema]:
@@ -283,3 +303,37 @@ def test_a_guid_waits_for_a_registry_that_is_down(tmp_path: Path) -> None:
     one.seconds += WAIT_SECONDS
     one.desk.look()
     assert one.executors.told == [(("A.orders", "value"), {GUID: GUID})]
+
+
+def test_schemas_of_many_topics_are_registered_at_the_same_time_and_by_one_row_write(
+    tmp_path: Path, registries: Registries
+) -> None:
+    a, b = registries
+    one, names = desk(tmp_path), [f"orders-{number}" for number in range(2 * AT_ONCE)]
+    ids = {name: a.register(f"{name}-value", f'"{name}"') for name in names}
+    one.context.refused_schemas.copied.update({f"A.{name}": name for name in names})
+    waiting = [
+        WantedSchema(TopicPartition(f"A.{name}", 0), 0, "value", ids[name]) for name in names
+    ]
+    executors = Waiting(waiting)
+    source, target = (
+        RealRegistry(alias, registry_of(own_keys(fake)))
+        for alias, fake in zip("AB", registries, strict=True)
+    )
+    with closing(source), closing(target):
+        one.desk = SchemaDesk(one.context, TranslatedSchemas(source, target), executors)
+        a.held.set()
+        looking = Thread(target=one.desk.look)
+        looking.start()
+        try:
+            wait_until(lambda: len(a.asked) == 8, 10)  # before any of them is answered
+        finally:
+            a.held.clear()
+            looking.join(30)
+        assert len(executors.told) == AT_ONCE  # they do not wait for the others
+        one.desk.look()
+
+    assert executors.waiting == []
+    assert len(stored(tmp_path, "schema_ids")) == 2 * AT_ONCE
+    assert len(list((tmp_path / "schema_ids" / "_delta_log").glob("*.json"))) <= 4
+    assert len(b.context.subjects) == 2 * AT_ONCE

@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from threading import Lock
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from replication.backoff import Backoff
 from replication.flows.context import FlowContext
@@ -22,19 +22,31 @@ from replication.spark.wanted_schemas import (
     tell_schemas,
     wanted_schemas,
 )
-from replication.state.schema_rows import write_schema_id
+from replication.state.schema_rows import write_schema_ids
 
 WAIT_SECONDS: Final = 60.0
 """How long a record waits for a registry that does not answer, before it is an event."""
 
 PAUSES: Final = Backoff(1, 15)
 
+AT_ONCE: Final = 48
+"""How many are asked for in one look: the records of these wait for the slowest of them."""
+
 Wanted = tuple[str, Part, SchemaName | None]
 """A topic of the source, a part of its records, and an id there, or a GUID."""
+
+Outcome = Version | RegistryError | None
+"""What registering came to; None where the source's registry does not know the schema."""
+
+Item = TypeVar("Item")
+Read = TypeVar("Read")
 
 
 class Registers(Protocol):
     """Brings a schema to the target's registry."""
+
+    def each(self, ask: Callable[[Item], Read], items: Iterable[Item]) -> list[Read]:
+        """Asks for each of *items*, some at the same time, as `Registry.each` does."""
 
     def register(
         self, number: int, topic: str, part: Part, remote: Mapping[str, str]
@@ -118,8 +130,12 @@ class SchemaDesk:
             self._state.waiting = frozenset(topic for topic, _, _ in found)
             for gone in self._since.keys() - found.keys():
                 self._forget(gone)
-            for wanted, records in found.items():
-                self._answer(wanted, records)
+            now = self._clock()
+            due = [one for one in found if not self._told_again(one) and self._is_due(one, now)]
+            asked = due[:AT_ONCE]
+            self._since |= {one: self._since.get(one, now) for one in asked}
+            for wanted, outcome in self._outcomes(asked).items():
+                self._answer(wanted, found[wanted], outcome)
 
     def again(self, topic: str) -> str | None:
         """Tries again what a topic was set aside for; returns why it is still in vain."""
@@ -128,7 +144,7 @@ class SchemaDesk:
                 return None
             wanted, where = self._refused[topic]
             try:
-                reason = self._refusal_of(wanted)
+                reason = self._refusal_of(wanted, self._outcomes([wanted])[wanted])
             except RegistryError as error:
                 reason = str(error)
             if reason is None:
@@ -143,26 +159,69 @@ class SchemaDesk:
                 found[topic, want.part, want.id].append(want)
         return found
 
-    def _answer(self, wanted: Wanted, records: list[WantedSchema]) -> None:
+    def _told_again(self, wanted: Wanted) -> bool:
+        """Returns whether there was an answer, which is told again."""
         topic, part, number = wanted
         known = self._known.of(topic, part)
         if number in known:
             self._tell(wanted, known)
-            return
-        if (topic, part, number) in self._guids:
+        elif wanted in self._guids:
             self._tell(wanted, {str(number): str(number)})
-            return
-        now = self._clock()
-        since = self._since.setdefault(wanted, now)
-        if now < self._due.get(wanted, now):
-            return
-        where = f"the {part} of {topic}-{records[0].remote.partition} offset {records[0].offset}"
+        else:
+            return False
+        return True
+
+    def _is_due(self, wanted: Wanted, now: float) -> bool:
+        return now >= self._due.get(wanted, now)
+
+    def _outcomes(self, asked: Iterable[Wanted]) -> dict[Wanted, Outcome]:
+        """Registers what is *asked* for, and writes what each id is at the target.
+
+        Ids of one topic follow each other, since the later ones may be compatible with the earlier.
+        """
+        by_topic = defaultdict[str, list[Wanted]](list)
+        for wanted in asked:
+            by_topic[wanted[0]].append(wanted)
+        answers = self._schemas.each(self._registered, by_topic.values())
+        found = {wanted: one for some in answers for wanted, one in some.items()}
+        ids = {
+            (topic, part, number): one
+            for (topic, part, number), one in found.items()
+            if isinstance(number, int) and isinstance(one, Version)
+        }
+        if ids:
+            write_schema_ids(self._context.tables, self._flow, ids)
+        for (topic, part, number), one in ids.items():
+            self._known.add(topic, part, number, one.id)
+        return found
+
+    def _registered(self, asked: Iterable[Wanted]) -> dict[Wanted, Outcome]:
+        remote = {name: copy for copy, name in self._state.copied.items()}
+        found = dict[Wanted, Outcome]()
+        for topic, part, number in asked:
+            try:
+                if isinstance(number, str):
+                    outcome: Outcome = self._schemas.register_guid(number, topic, part, remote)
+                elif number is not None:
+                    outcome = self._schemas.register(number, topic, part, remote)
+                else:
+                    outcome = None
+            except RegistryError as error:
+                outcome = error
+            found[topic, part, number] = outcome
+        return found
+
+    def _answer(self, wanted: Wanted, records: list[WantedSchema], outcome: Outcome) -> None:
+        topic, _, number = wanted
+        where = (
+            f"the {wanted[1]} of {topic}-{records[0].remote.partition} offset {records[0].offset}"
+        )
         try:
-            reason = self._refusal_of(wanted)
+            reason = self._refusal_of(wanted, outcome)
         except RegistryError as error:
             self._failures[wanted] = failures = self._failures.get(wanted, 0) + 1
             self._due[wanted] = self._clock() + PAUSES.after(failures)
-            if self._clock() - since < WAIT_SECONDS:
+            if self._clock() - self._since[wanted] < WAIT_SECONDS:
                 self._context.log.warning("schemas_failed", topic=topic, text=error)
                 return
             self._note_waiting(wanted, f"{where} waits for schema id {number}: {error}")
@@ -192,66 +251,58 @@ class SchemaDesk:
         topics = self._context.board.look().copying.topics
         return self._context.config.mode == "drain" or bool(topics.keys() - {topic})
 
-    def _refusal_of(self, wanted: Wanted) -> str | None:
-        """Registers what is wanted, and tells it; returns why that is not possible.
+    def _refusal_of(self, wanted: Wanted, outcome: Outcome) -> str | None:
+        """Tells what was registered; returns why that was not possible.
 
         Raises:
-            RegistryError: A registry does not answer.
+            RegistryError: A registry did not answer.
         """
         topic, part, number = wanted
-        source = self._flow.source
         if number is None:
             return (
                 f"it carries no schema id, and replication.schemas.unframed is fail; write copy, "
                 f"or leave {topic} out of replication.schemas.topics"
             )
-        remote = {name: copy for copy, name in self._state.copied.items()}
         if isinstance(number, str):
-            self._register_guid(number, topic, part, remote)
+            self._note_guid(number, topic, part, outcome)
             self._guids.add(wanted)
             self._tell(wanted, {number: number})
             return None
-        try:
-            version = self._schemas.register(number, topic, part, remote)
-        except RegistryError as error:
-            if not error.is_final:
-                raise
-            return str(error)
-        if version is None:
+        if isinstance(outcome, RegistryError):
+            if not outcome.is_final:
+                raise outcome
+            return str(outcome)
+        if outcome is None:
             return (
-                f"the schema registry of {source} knows no schema with its id {number}; if these "
-                f"are no ids, leave {topic} out of replication.schemas.topics"
+                f"the schema registry of {self._flow.source} knows no schema with its id {number}; "
+                f"if these are no ids, leave {topic} out of replication.schemas.topics"
             )
-        place = topic, part
-        write_schema_id(self._context.tables, self._flow, place, number, version)
-        self._known.add(topic, part, number, version.id)
-        self._context.log.info("schema_registered", topic=topic, text=f"id {number} is {version}")
+        self._context.log.info("schema_registered", topic=topic, text=f"id {number} is {outcome}")
         self._tell(wanted, self._known.of(topic, part))
         return None
 
-    def _register_guid(self, guid: str, topic: str, part: Part, remote: Mapping[str, str]) -> None:
-        """Registers what a record names by a GUID, or records once a topic that it is not there.
+    def _note_guid(self, guid: str, topic: str, part: Part, outcome: Outcome) -> None:
+        """Logs what a GUID is at the target, or records once a topic that it is not there.
 
         The copy is right all the same, so its topic goes on.
 
         Raises:
-            RegistryError: A registry does not answer.
+            RegistryError: A registry did not answer.
         """
         source, target = self._flow.source, self._flow.target
-        try:
-            version = self._schemas.register_guid(guid, topic, part, remote)
-            reason = (
-                f"the schema registry of {source} does not know it, or that of {target} gives its "
-                "schema another GUID"
-            )
-        except RegistryError as error:
-            if not error.is_final and not error.is_unsupported:
-                raise
-            version, reason = None, str(error)
-        if version is not None:
-            text = f"GUID {guid} is {version}"
+        reason = (
+            f"the schema registry of {source} does not know it, or that of {target} gives its "
+            "schema another GUID"
+        )
+        if isinstance(outcome, RegistryError):
+            if not outcome.is_final and not outcome.is_unsupported:
+                raise outcome
+            reason = str(outcome)
+        elif outcome is not None:
+            text = f"GUID {guid} is {outcome}"
             self._context.log.info("schema_registered", topic=topic, text=text)
-        elif topic not in self._unregistered:
+            return
+        if topic not in self._unregistered:
             self._unregistered.add(topic)
             self._context.tables.record_event(
                 self._flow,
