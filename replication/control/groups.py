@@ -1,6 +1,7 @@
 """Each consumer group's committed offsets on both clusters of a flow."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,6 +14,7 @@ from replication.groups.rejected import KEYS, Rejected
 from replication.groups.sync_answer import SyncAnswer, SyncRules, sync_answer
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
+from replication.kafka.rejections import Rejections
 from replication.mm2.filters import NameFilter
 from replication.model import Committed, TopicPartition
 from replication.offsets.wording import fields
@@ -152,7 +154,41 @@ def source_positions(
     )
     positions = (*translated.positions, *translated.untranslated)
     in_order = sorted(positions, key=lambda position: (position.group, position.upstream))
-    return in_order, (*view.doubts, *found.problems)
+    partly = _partly_committed(view.source, in_order)
+    return in_order, (*view.doubts, *found.problems, *partly)
+
+
+def _partly_committed(source: Cluster, positions: Iterable[GroupPosition]) -> list[str]:
+    """Returns a line for each group and topic where it has committed in some partitions only.
+
+    A partition without records is not named: nobody commits there.
+    """
+    committed = defaultdict[tuple[str, str], set[int]](set)
+    for position in positions:
+        committed[position.group, position.upstream.topic].add(position.upstream.partition)
+    try:
+        names = sorted({topic for _, topic in committed})
+        topics = Rejections().call(source.describe, names)
+        left = {
+            (group, topic): [
+                TopicPartition(topic, number)
+                for number in range(topics[topic].partitions)
+                if number not in own and number not in topics[topic].leaderless
+            ]
+            for (group, topic), own in committed.items()
+            if topic in topics
+        }
+        asked = {tp for some in left.values() for tp in some}
+        ends, starts = source.log_ends(asked), source.earliest(asked)
+    except ClusterError as error:
+        return [f"whether groups have committed in all partitions is not known: {error}"]
+    filled = {tp for tp, end in ends.items() if end > starts.get(tp, 0)}
+    return [
+        f"group {group} has committed no offset on {source.alias} in {', '.join(without)}: on the "
+        "other cluster it begins there where its auto.offset.reset says"
+        for (group, _), some in sorted(left.items())
+        if (without := [str(tp) for tp in some if tp in filled])
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -71,6 +71,13 @@ class NoAnswer:
 Translation = Exact | Bounded | Ahead | NoAnswer
 
 
+def sure_offset(answer: Translation) -> int | None:
+    """Returns the offset of *answer* if nothing is read again from there, whatever is missing."""
+    if isinstance(answer, Exact | Bounded) and not answer.reread:
+        return answer.offset
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class _UnknownSpan(OffsetRun):
     """A hole on both sides, with at most ``count`` records of the source in it, in any place.
@@ -172,12 +179,20 @@ class OffsetMap:
             return self._earliest_copy(committed, target_start)
         after = bisect_right(self._starts, committed)
         offset = self._tgt_later[after]
+        missing = 0
         if after and committed < self._copies[after - 1].src_until:
-            offset = min(offset, self._copies[after - 1].run.lowest(committed))
+            copies = self._copies[after - 1]
+            offset = min(offset, copies.run.lowest(committed))
+            if isinstance(copies.run, _UnknownSpan):  # as many as fit may be copied
+                room = copies.run.hole_until - copies.run.tgt_from
+                missing = max(0, copies.src_until - committed - room)
+        else:  # in a range that was skipped, up to what comes next
+            follows = (one.src_from for one in self._copies[after : after + 1])
+            missing = max(0, next(follows, self._src_reach[-1]) - committed)
         reread = self._reread_on_target(committed, offset)
         if committed > self._src_reach[-1]:
             return Ahead(offset, reread)
-        return Bounded(offset, reread) if reread else Exact(offset)
+        return Bounded(offset, reread, missing) if reread or missing else Exact(offset)
 
     def _earliest_copy(self, committed: int, target_start: int | None) -> Translation:
         """Returns the earliest position on the target, for a group before all runs."""
@@ -219,8 +234,8 @@ class OffsetMap:
         Raises:
             ValueError: *committed* is negative.
         """
-        answer, end = self.translate(committed), self.replicated_until
-        is_read = isinstance(answer, Exact) and answer == self.translate(max(0, end))
+        answer, end = sure_offset(self.translate(committed)), self.replicated_until
+        is_read = answer is not None and answer == sure_offset(self.translate(max(0, end)))
         return max(committed, end) if is_read else committed
 
     def _reread_on_target(self, committed: int, offset: int) -> int:

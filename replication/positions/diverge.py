@@ -13,7 +13,7 @@ from replication.model import TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.fingerprint import Fingerprint
 from replication.offsets.guard import Refusal, with_map
-from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.map import Exact, OffsetMap, sure_offset
 from replication.offsets.runs import OffsetRun
 from replication.positions.originals import Originals
 from replication.positions.sides import FlowSides
@@ -70,12 +70,12 @@ def _with_shared_cut(
     copies: "_ComparedCopies", refusal: Refusal, runs: Sequence[OffsetRun]
 ) -> Refusal:
     cut = _last_equal(copies.is_original_equal, refusal.earliest, refusal.skip)
-    at = None if cut is None else copies.offsets.translate(cut)
-    if not isinstance(at, Exact):
+    at = None if cut is None else sure_offset(copies.offsets.translate(cut))
+    if at is None:
         return replace(
             refusal, replicated=None, restart=refusal.earliest, since=None, remaining_runs=()
         )
-    return with_map(refusal, runs, at.offset)
+    return with_map(refusal, runs, at)
 
 
 def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) -> int | None:
@@ -115,11 +115,11 @@ class _ComparedCopies:
         original = self._original((0, until))
         if original is None:
             return True
-        at = self.offsets.translate(original.offset)
-        if not isinstance(at, Exact):
+        at = sure_offset(self.offsets.translate(original.offset))
+        if at is None:
             return None
         target = self.context.config.target.consumer, self.remote
-        copies = read_records(*target, at.offset, at.offset + 1, "read_uncommitted")
+        copies = read_records(*target, at, at + 1, "read_uncommitted")
         return original.equals(self.rule.copy(copies[0])) if copies else None
 
     def is_copy_equal(self, until: int) -> bool | None:

@@ -12,7 +12,7 @@ from typing import Literal
 from replication.kafka.reader import read_records
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Refusal, source_truncated, target_truncated
-from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.map import OffsetMap, sure_offset
 from replication.offsets.resume import CountAhead, Decision, Resume
 from replication.offsets.runs import OffsetRun
 from replication.positions.diverge import with_cut
@@ -131,13 +131,15 @@ def _side(
 
     Where both or neither do, it is the source: going on at the cut loses nothing then.
     """
-    at = None if refusal.replicated is None else OffsetMap(runs).translate(refusal.replicated)
-    if refusal.replicated is None or not isinstance(at, Exact):
+    if refusal.replicated is None:
+        return "source"
+    at = sure_offset(OffsetMap(runs).translate(refusal.replicated))
+    if at is None:
         return "source"
     config = context.config
     steps = (
         _is_step(config.source.consumer, pair[0], refusal.replicated),
-        _is_step(config.target.consumer, pair[1], at.offset),
+        _is_step(config.target.consumer, pair[1], at),
     )
     return "target" if steps == (False, True) else "source"
 

@@ -15,6 +15,7 @@ from replication.offsets.map import (
     NoAnswer,
     OffsetMap,
     Translation,
+    sure_offset,
     translate,
     translate_back,
 )
@@ -32,6 +33,8 @@ from tests.support.copied_partition import (
 DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
 HISTORY = (DENSE, SPARSE)
 SKIPPED = (DENSE, OffsetRun(500, 600, 100, 100))
+AT_500 = (anchor(Position(500, 100)),)
+OTHERS = (OffsetRun(500, 600, 120, 100),)
 REWOUND = (DENSE, OffsetRun(150, 160, 100, 10))
 CAUGHT_UP = (DENSE, OffsetRun(150, 250, 100, 100))
 
@@ -50,8 +53,12 @@ CAUGHT_UP = (DENSE, OffsetRun(150, 250, 100, 100))
         pytest.param(HISTORY, 999, Ahead(130, 759), id="past the end"),
         pytest.param((anchor(Position(50, 7)),), 50, Exact(7), id="on an anchor"),
         pytest.param((anchor(Position(50, 7)),), 51, Ahead(7, 1), id="past an anchor"),
-        pytest.param(SKIPPED, 300, Exact(100), id="in a skipped range: what follows it"),
-        pytest.param(SKIPPED, 200, Exact(100), id="before a skipped range"),
+        pytest.param(SKIPPED, 300, Bounded(100, 0, 200), id="in a skipped range: what follows it"),
+        pytest.param(SKIPPED, 200, Bounded(100, 0, 300), id="before a skipped range"),
+        pytest.param(SKIPPED, 199, Exact(99), id="the next record is there, and then some are not"),
+        pytest.param(SKIPPED[:1] + AT_500, 300, Bounded(100, 0, 200), id="nothing follows it yet"),
+        pytest.param(SKIPPED[:1] + AT_500, 500, Exact(100), id="at the position behind it"),
+        pytest.param(SKIPPED[:1] + OTHERS, 210, Bounded(100, 10, 270), id="some may be there"),
         pytest.param(REWOUND, 120, Exact(20), id="rewound later"),
         pytest.param(REWOUND, 155, Bounded(60, 5), id="repeated, but 160.. only before it"),
         pytest.param(REWOUND, 200, Bounded(110, 40), id="all read, 160.. will be repeated"),
@@ -196,7 +203,9 @@ def test_exact_where_dense(copied: CopiedPartition) -> None:
     for run in copied.runs:
         inside = range(run.src_from, run.src_until + 1)
         for committed in inside if run.is_dense else (run.src_from, run.src_until):
-            assert answers.translate(committed) == Exact(copied.true_position(committed))
+            answer = answers.translate(committed)
+            assert sure_offset(answer) == copied.true_position(committed)
+            assert isinstance(answer, Exact) or committed == run.src_until
             back = answers.translate_back(copied.true_position(committed))
             assert isinstance(back, Exact)
             assert not copied.records & set(range(committed, back.offset))
