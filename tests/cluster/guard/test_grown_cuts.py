@@ -72,6 +72,41 @@ def test_a_source_that_has_grown_beyond_the_map_goes_on_at_the_cut(
     assert translations(flow, topic_name, 80, 140) == [Exact(100), Exact(160)]
 
 
+@pytest.mark.parametrize("state", ["with epochs", "of the version before"])
+def test_what_a_target_loses_between_two_drains_is_copied_again_once(
+    spark: SparkSession,
+    clusters: Clusters,
+    own_process: Broker,
+    tmp_path: Path,
+    topic_name: str,
+    state: str,
+) -> None:
+    """Somebody else's records fill the log that was cut beyond the map's end."""
+    source, _ = clusters
+    remote = f"A.{topic_name}"
+    settings = {"replication.guard.target-truncated": "restart"}
+    config = flow_config(source, own_process, topic_name, settings)
+    create_topic(source.bootstrap, topic_name, 1)
+    send_records(source, topic_name, numbered(0, 80))
+    drain(spark, tmp_path, config)
+    size = log_bytes(own_process, remote)
+    send_records(source, topic_name, numbered(80, 100))
+    drain(spark, tmp_path, config)
+    if state == "of the version before":
+        forget_epochs(tmp_path)
+    cut_log(own_process, remote, size)
+    send_records(own_process, remote, numbered(500, 530))
+    send_records(source, topic_name, numbered(100, 110))
+
+    flow = drain(spark, tmp_path, config)
+    drain(spark, tmp_path, config)
+
+    assert numbers(own_process, remote) == [*range(80), *range(500, 530), *range(80, 110)]
+    event = jump(flow)
+    assert (event.reaction, event.offset_from) == ("restart", 80)
+    assert translations(flow, topic_name, 80, 110) == [Exact(110), Exact(140)]
+
+
 @pytest.mark.guarantee
 @pytest.mark.parametrize("mode", ["realtime", "microbatch"])
 def test_a_source_that_is_cut_while_the_flow_runs_goes_on_at_the_cut(
