@@ -80,7 +80,7 @@ def move_position(
     Shows what is left out or copied again, how many records that is, and the groups whose
     translation changes. With --execute, the next start goes on there, once, and only if the
     position has not moved meanwhile. Refused for what is being copied now: pause it, or stop the
-    flow.
+    flow. A line of a file that cannot be read is named and left out; the exit code is 2 then.
     """
     goals = (topic is not None, goal is not None, goals_file is not None)
     if goals not in ((True, True, False), (False, False, True)) or (
@@ -88,12 +88,20 @@ def move_position(
     ):
         raise click.UsageError("write --topic and --to, or --from-file alone")
 
+    left_out: list[str] = []
+
     def choose(flow: FlowConfig, plan: TopicPlan) -> Mapping[TopicPartition, Goal]:
         if goals_file is not None:
-            return _read(goals_file, flow)
+            goals, problems = _read(goals_file, flow)
+            left_out.extend(problems)
+            for line in problems:
+                say(f"warning: left out: {line}", err=True)
+            return goals
         return chosen_goals(plan, [str(topic)], partition, goal or Goal("reset"))
 
     _run(file, name, choose, _Order(**order))
+    if left_out:  # after the others, which one wrong line must not hold up
+        raise ConfigError(str(goals_file), left_out)
 
 
 @click.command()
@@ -157,7 +165,7 @@ def _run(
         echo(done if order.execute else "dry run: nothing is moved; pass --execute to move")
 
 
-def _read(file: str, flow: FlowConfig) -> Mapping[TopicPartition, Goal]:
+def _read(file: str, flow: FlowConfig) -> tuple[dict[TopicPartition, Goal], list[str]]:
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeError) as error:

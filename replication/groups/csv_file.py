@@ -5,13 +5,12 @@ is quoted where somebody would read it differently, as in RFC 4180 and in Kafka'
 keeps blanks, too.
 """
 
-import csv
-import io
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from replication.errors import ConfigError, printable
 from replication.model import TopicPartition
+from replication.offsets.position_file import csv_lines
 
 FIELDS = 4
 LARGEST_PARTITION = 2**31 - 1
@@ -56,25 +55,15 @@ def from_csv(file: str, text: str) -> tuple[list[GroupOffset], list[str]]:
     """
     offsets: dict[tuple[str, TopicPartition], GroupOffset | None] = {}
     problems: list[str] = []
-    reader = csv.reader(io.StringIO(text))
-    while True:
-        try:
-            fields = next(reader, None)
-        except csv.Error as error:
-            problems.append(f"line {reader.line_num}: not CSV: {error}")
-            continue
-        if fields is None:
-            break
-        if not fields:
-            continue
-        parsed = _parse_line(fields)
+    for where, fields in csv_lines(text):
+        parsed = fields if isinstance(fields, str) else _parse_line(fields)
         if isinstance(parsed, str):
-            problems.append(f"line {reader.line_num}: {parsed}")
+            problems.append(f"{where}: {parsed}")
         elif (parsed.group, parsed.partition) in offsets:
             # which of both is meant nobody knows
             offsets[parsed.group, parsed.partition] = None
             problems.append(
-                f"line {reader.line_num}: duplicate entry for group {printable(parsed.group)}, "
+                f"{where}: duplicate entry for group {printable(parsed.group)}, "
                 f"{parsed.partition}; none of them counts"
             )
         else:

@@ -29,8 +29,8 @@ _Entry = tuple[str, TopicPartition | None, Goal | str]
 """Where it stands; the partition; its goal, or what is wrong."""
 
 
-def read_goals(file: str, text: str, source: str) -> dict[TopicPartition, Goal]:
-    """Returns the goals in *text*, by upstream partition.
+def read_goals(file: str, text: str, source: str) -> tuple[dict[TopicPartition, Goal], list[str]]:
+    """Returns the goals in *text* by upstream partition, and what is wrong with what is left out.
 
     Args:
         file: The file's name, for error messages.
@@ -38,26 +38,27 @@ def read_goals(file: str, text: str, source: str) -> dict[TopicPartition, Goal]:
         source: The alias of the flow's source, which Connect's JSON names.
 
     Raises:
-        ConfigError: Names every line or entry that is wrong.
+        ConfigError: No line or entry has a goal; it names every one.
     """
-    entries = _json(text, source) if text.lstrip().startswith("{") else _csv(text)
-    goals: dict[TopicPartition, Goal] = {}
+    goals: dict[TopicPartition, Goal | None] = {}
     problems: list[str] = []
     try:
-        for where, tp, goal in entries:
+        for where, tp, goal in _json(text, source) if text.lstrip()[:1] == "{" else _csv(text):
             if tp is None or isinstance(goal, str):
                 problems.append(f"{where}: {goal}")
             elif tp in goals:
-                problems.append(f"{where}: {tp} stands there twice")
+                goals[tp] = None  # which of both is meant nobody knows
+                problems.append(f"{where}: {tp} stands there twice; none of them counts")
             else:
                 goals[tp] = goal
-    except (csv.Error, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise ConfigError(file, [f"neither CSV nor JSON: {error}"]) from error
-    if not goals and not problems:
-        problems.append("file is empty; expected lines of topic,partition,goal")
-    if problems:
-        raise ConfigError(file, problems)
-    return goals
+    found = {tp: goal for tp, goal in goals.items() if goal is not None}
+    if not found:
+        raise ConfigError(
+            file, problems or ["file is empty; expected lines of topic,partition,goal"]
+        )
+    return found, problems
 
 
 def connect_offsets(source: str, positions: Mapping[TopicPartition, int]) -> list[dict[str, Any]]:
@@ -75,22 +76,36 @@ def connect_offsets(source: str, positions: Mapping[TopicPartition, int]) -> lis
     ]
 
 
-def _csv(text: str) -> Iterator[_Entry]:
-    for number, fields in enumerate(csv.reader(io.StringIO(text)), start=1):
-        where = f"line {number}"
-        if not fields:
+def csv_lines(text: str) -> Iterator[tuple[str, list[str] | str]]:
+    """Yields where each line stands with its fields, or what is wrong with it; no blank lines."""
+    reader = csv.reader(io.StringIO(text))
+    while True:
+        try:
+            fields = next(reader, None)
+        except csv.Error as error:
+            yield f"line {reader.line_num}", f"not CSV: {error}"
             continue
-        if len(fields) != FIELDS:
+        if fields is None:
+            return
+        if fields:
+            yield f"line {reader.line_num}", fields
+
+
+def _csv(text: str) -> Iterator[_Entry]:
+    for where, fields in csv_lines(text):
+        if isinstance(fields, str):
+            yield where, None, fields
+        elif len(fields) != FIELDS:
             shown = ",".join(fields)[:80]
             yield where, None, f"{shown!r} has {len(fields)} fields; expected topic,partition,goal"
-            continue
-        topic, partition, goal = (field.strip() for field in fields)
-        if not topic:
-            yield where, None, "the topic is empty"
-        elif not _NUMBER.fullmatch(partition) or not _is_partition(int(partition)):
-            yield where, None, f"partition {partition[:40]!r} must be its number, 0 or more"
         else:
-            yield where, TopicPartition(topic, int(partition)), _goal(goal)
+            topic, partition, goal = (field.strip() for field in fields)
+            if not topic:
+                yield where, None, "the topic is empty"
+            elif not _NUMBER.fullmatch(partition) or not _is_partition(int(partition)):
+                yield where, None, f"partition {partition[:40]!r} must be its number, 0 or more"
+            else:
+                yield where, TopicPartition(topic, int(partition)), _goal(goal)
 
 
 def _goal(text: str) -> Goal | str:

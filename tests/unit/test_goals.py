@@ -84,11 +84,27 @@ def test_a_time_after_the_last_record_is_the_logs_end() -> None:
 def test_a_file_of_lines_is_read_whole() -> None:
     text = 'orders,0,4711\n\n"a,b", 1 , earliest\norders,2,-10\n'
 
-    assert read_goals("moves.csv", text, "A") == {
-        TopicPartition("orders", 0): Goal("offset", 4711),
-        TopicPartition("a,b", 1): Goal("earliest"),
-        TopicPartition("orders", 2): Goal("shift", -10),
+    assert read_goals("moves.csv", text, "A") == (
+        {
+            TopicPartition("orders", 0): Goal("offset", 4711),
+            TopicPartition("a,b", 1): Goal("earliest"),
+            TopicPartition("orders", 2): Goal("shift", -10),
+        },
+        [],
+    )
+
+
+def test_a_line_that_is_wrong_is_named_and_the_others_count() -> None:
+    text = "orders,0,1\norders,one,2\norders,2,3\norders,2,4\n" + "x" * 200_000 + ",0,1\nt,0,5\n"
+
+    goals, left_out = read_goals("moves.csv", text, "A")
+
+    assert goals == {
+        TopicPartition("orders", 0): Goal("offset", 1),
+        TopicPartition("t", 0): Goal("offset", 5),
     }
+    assert [line.partition(":")[0] for line in left_out] == ["line 2", "line 4", "line 5"]
+    assert "orders-2 stands there twice; none of them counts" in left_out[1]
 
 
 def entry(topic: object, partition: object, offset: object, cluster: object = "A") -> object:
@@ -99,7 +115,7 @@ def entry(topic: object, partition: object, offset: object, cluster: object = "A
 def test_what_connect_takes_is_read_and_its_offset_is_the_last_copied_one() -> None:
     offsets = [entry("orders", 0, {"offset": 41}), entry("orders", 1, None)]
 
-    assert read_goals("moves.json", json.dumps({"offsets": offsets}), "A") == {
+    assert read_goals("moves.json", json.dumps({"offsets": offsets}), "A")[0] == {
         TopicPartition("orders", 0): Goal("offset", 42),
         TopicPartition("orders", 1): Goal("reset"),
     }
@@ -115,7 +131,7 @@ def test_what_is_shown_as_connect_does_is_read_back(positions: dict[tuple[str, i
     shown = json.dumps({"offsets": connect_offsets("A", by_partition)})
 
     if positions:
-        assert read_goals("f", shown, "A") == {
+        assert read_goals("f", shown, "A")[0] == {
             tp: Goal("offset", offset) for tp, offset in by_partition.items()
         }
 
