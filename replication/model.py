@@ -332,6 +332,9 @@ class Position:
     upstream: int
     downstream: int
 
+    def __str__(self) -> str:
+        return f"source offset {self.upstream} at target offset {self.downstream}"
+
 
 @dataclass(frozen=True, slots=True)
 class Committed:
