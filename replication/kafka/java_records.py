@@ -25,7 +25,7 @@ SETTINGS: Final = {
     "auto.offset.reset": "earliest",  # retention may delete the first offset before it is read
     "enable.auto.commit": "false",
     "fetch.max.bytes": "16777216",  # what one round trip brings to Python at most
-    "max.poll.records": "100",  # which are in memory at once, each of them perhaps of megabytes
+    "max.poll.records": "10",  # by which a round trip may exceed that, each perhaps of megabytes
     "fetch.max.wait.ms": "50",  # for the end of a partition that holds nothing more
 }
 
@@ -48,6 +48,7 @@ class JavaRecords:
         self._records: deque[tuple[TopicPartition, KafkaRecord | None]] = deque()
         self._dropped: set[int] = set()
         self._ended: set[int] = set()
+        self._polls = 0
         settings = java_map(jvm, {**properties, **SETTINGS, "isolation.level": isolation})
         with java_errors(jvm):
             self._java = java_class(jvm, "replication.calls.RecordReader")(settings)
@@ -63,6 +64,7 @@ class JavaRecords:
         self._records.clear()
         self._dropped = set()
         self._ended = set()
+        self._polls = 0
         with java_errors(self._jvm):
             self._java.clear()
             for tp, offset in starts.items():
@@ -89,7 +91,9 @@ class JavaRecords:
                 if self._dropped:
                     self._java.drop(",".join(map(str, sorted(self._dropped))))
                     self._dropped.clear()
-                self._records.extend(self._read(self._java.poll(int(timeout_s * 1000))))
+                self._polls += 1
+                found = self._java.poll(self._polls, int(timeout_s * 1000))
+            self._records.extend(self._read(found))
         return self._records.popleft() if self._records else None
 
     def cause(self, failure: ClientFailure) -> ClientFailure:

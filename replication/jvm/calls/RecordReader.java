@@ -28,6 +28,7 @@ public final class RecordReader implements AutoCloseable {
   private final List<TopicPartition> partitions = new ArrayList<>();
   private final Map<TopicPartition, Integer> numbers = new HashMap<>();
   private List<TopicPartition> assigned = new ArrayList<>();
+  private int polls;
 
   public RecordReader(Map<String, String> properties) {
     var bytes = new ByteArrayDeserializer();
@@ -58,6 +59,7 @@ public final class RecordReader implements AutoCloseable {
     partitions.clear();
     numbers.clear();
     assigned = new ArrayList<>();
+    polls = 0;
     consumer.unsubscribe();
   }
 
@@ -87,8 +89,16 @@ public final class RecordReader implements AutoCloseable {
    * of partition number, offset, timestamp, whether the cluster has set it, leader epoch (-1 if
    * unknown), key, value, count of headers, headers; a count and that many partition numbers. Bytes
    * have their length before them, -1 for null.
+   *
+   * @param poll counts the polls from 1 on: py4j calls once more if an answer is lost, and what was
+   *     in that one would be passed over
    */
-  public byte[] poll(int timeoutMs) throws IOException {
+  public byte[] poll(int poll, int timeoutMs) throws IOException {
+    if (poll != ++polls) {
+      throw new IllegalStateException(
+          "an answer with records was lost on its way from Java to Python, as happens where Java's"
+              + " memory is short: give the process's JVM more of it");
+    }
     var bytes = new ByteArrayOutputStream();
     var out = new DataOutputStream(bytes);
     out.writeInt(0); // the count, which is known in the end

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 import pytest
 from confluent_kafka import Consumer, Producer
+from py4j.protocol import Py4JJavaError
 
 from replication.demo.brokers import Broker, BrokerSettings, running
 from replication.demo.ports import HOST, free_port
@@ -27,7 +28,8 @@ from replication.kafka.api import (
 from replication.kafka.clients import open_admin, open_records, open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import UNREACHABLE, CallError
-from replication.kafka.jvm import shared_jvm
+from replication.kafka.java_records import JavaRecords
+from replication.kafka.jvm import kafka_jars, open_jvm, shared_jvm
 from replication.kafka.reader import Reader
 from replication.model import NewTopic, Topic, TopicAcl, TopicPartition, TopicSetting
 from tests.support.clients import properties
@@ -382,24 +384,51 @@ def test_compressed_records_are_read(broker: Broker, each_client: str, codec: st
     assert found == [b"x" * 1000] * 50
 
 
-def test_a_batch_that_expands_to_more_than_100_mb_is_read(broker: Broker, each_client: str) -> None:
-    """By default, librdkafka expands no more than it receives: 100 MB."""
-    name, size, count = f"expands-{each_client}", 990_000, 110
+EXPANDED, EXPANDED_COUNT = 990_000, 110
+
+
+def send_expanding(broker: Broker, name: str) -> None:
+    """Sends 109 MB to a new topic, as one small batch."""
     create_topic(broker.bootstrap, name, 1)
     own = {"compression.type": "zstd", "linger.ms": 60_000, "batch.size": 2_000_000_000}
     room = {"message.max.bytes": 1_000_000_000, "queue.buffering.max.kbytes": 2_000_000}
     producer = Producer({**properties(broker), **own, **room})
-    for _ in range(count):
-        producer.produce(name, b"x" * size, partition=0)
+    for _ in range(EXPANDED_COUNT):
+        producer.produce(name, b"x" * EXPANDED, partition=0)
     assert producer.flush(60) == 0
+
+
+def test_a_batch_that_expands_to_more_than_100_mb_is_read(broker: Broker, each_client: str) -> None:
+    """By default, librdkafka expands no more than it receives: 100 MB."""
+    name = f"expands-{each_client}"
+    send_expanding(broker, name)
     found = list[int]()
     with Reader(properties(broker), "read_committed") as reader:
         reader.visit(
-            {TopicPartition(name, 0): (0, count)},
+            {TopicPartition(name, 0): (0, EXPANDED_COUNT)},
             lambda _, one: found.append(len(one.value or b"")),
         )
 
-    assert found == [size] * count
+    assert found == [EXPANDED] * EXPANDED_COUNT
+
+
+def test_java_reads_large_records_with_little_memory_and_loses_no_answer(
+    broker: Broker, topic_name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    send_expanding(broker, topic_name)
+    tp = TopicPartition(topic_name, 0)
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-Xmx300m")
+    with open_jvm(kafka_jars()) as jvm:
+        records = JavaRecords(jvm, properties(broker), "read_committed")
+        found = read_all(records, tp)
+        assert [len(one.value or b"") for one in found] == [EXPANDED] * EXPANDED_COUNT
+
+        records.assign({tp: 0})
+        assert records.poll(S)
+        # as py4j does where Java had no memory for the text of the answer
+        with pytest.raises(Py4JJavaError, match="an answer with records was lost"):
+            records._java.poll(1, 0)  # noqa: SLF001 - only py4j repeats a call
+        records.close()
 
 
 def test_a_partition_that_cannot_be_read_is_named_and_all_others_are_read_once(
