@@ -96,6 +96,12 @@ final class ClientSettings implements Serializable {
     return number(ConsumerConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, 60_000);
   }
 
+  /** How long a broker keeps a fetch that has no records. */
+  long fetchWaitMs() {
+    return number(
+        ConsumerConfig.FETCH_MAX_WAIT_MS_CONFIG, ConsumerConfig.DEFAULT_FETCH_MAX_WAIT_MS);
+  }
+
   /** What a task's share of the memory is. */
   long mostBytes() {
     return BYTES / tasks;

@@ -3,6 +3,7 @@ package replication.source;
 import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
@@ -101,12 +102,13 @@ final class SharedConsumer {
     paused = Set.of();
     followed = Map.of();
     fetched.keySet().retainAll(consumer.assignment());
+    List<FetchedPartition> sought = new ArrayList<>();
     for (TaskShare.Range range : ranges) {
       FetchedPartition partition = fetched.get(range.partition());
       if (partition == null || partition.next() != range.from()) {
         partition = new FetchedPartition(range.partition(), range.from(), range.epoch());
         fetched.put(range.partition(), partition);
-        consumer.seek(range.partition(), partition.place());
+        sought.add(partition);
       }
       partition.begin(range.until());
       open.add(partition);
@@ -114,6 +116,7 @@ final class SharedConsumer {
         ready.add(partition);
       }
     }
+    seek(sought);
   }
 
   /** Of which partition the last record was. */
@@ -285,10 +288,50 @@ final class SharedConsumer {
     ClientSettings.close(consumer);
     consumer = connect.apply(settings);
     consumer.assign(open.stream().map(partition -> partition.partition).toList());
-    open.forEach(partition -> consumer.seek(partition.partition, partition.fetchedPlace()));
+    seek(open);
     consumer.pause(heldUp.paused());
     consumer.pause(consumer.assignment().stream().filter(paused::contains).toList());
     fetched.values().stream().filter(FetchedPartition::isFinished).forEach(FetchedPartition::drop);
+  }
+
+  /**
+   * Goes to the places of partitions, and waits until leaders have said that they have what was
+   * read before. Until then the client would fetch the other partitions only, and those may be
+   * idle. It waits no longer than that fetch.
+   */
+  private void seek(Collection<FetchedPartition> sought) {
+    List<TopicPartition> read = new ArrayList<>();
+    for (FetchedPartition partition : sought) {
+      if (partition.fetchedPlace().leaderEpoch().isPresent()) {
+        read.add(partition.partition);
+      }
+    }
+    Duration most = Duration.ofMillis(Math.min(settings.fetchWaitMs(), ANSWER.toMillis()));
+    // a new client knows no leaders, and would take a place as it is until it does
+    boolean isKnown = !read.isEmpty() && isDone(() -> consumer.endOffsets(read, most));
+    for (FetchedPartition partition : sought) {
+      consumer.seek(partition.partition, partition.fetchedPlace());
+    }
+    for (TopicPartition tp : isKnown ? read : List.<TopicPartition>of()) {
+      if (!isDone(() -> consumer.position(tp, most))) {
+        return;
+      }
+    }
+  }
+
+  /** Whether leaders have answered. If not, the client asks on while the others are read. */
+  private boolean isDone(Runnable question) {
+    try {
+      question.run();
+      return true;
+    } catch (TimeoutException e) {
+      return false;
+    } catch (WakeupException e) {
+      consumer.wakeup(); // which is for the poll that follows
+      return false;
+    } catch (OffsetOutOfRangeException e) {
+      throw new DataLoss(e);
+    }
   }
 
   /** Ends what has no more records before its end: compaction and transactions leave gaps. */

@@ -82,6 +82,7 @@ final class SharedConsumerTest {
     private final List<TopicPartition> seeks = new ArrayList<>();
     private final List<Integer> epochs = new ArrayList<>(); // of the seeks
     private final List<Duration> waits = new ArrayList<>();
+    private final List<TopicPartition> awaited = new ArrayList<>(); // until its leader knows them
     private boolean isWoken;
     private KafkaException trouble;
     private final PollBudget budget;
@@ -113,7 +114,16 @@ final class SharedConsumerTest {
 
     @Override
     public synchronized long position(TopicPartition tp, Duration patience) {
+      if (patience.toNanos() > 0 && waits.isEmpty()) {
+        awaited.add(tp);
+      }
       return positions.get(tp);
+    }
+
+    @Override
+    public synchronized Map<TopicPartition, Long> endOffsets(
+        Collection<TopicPartition> partitions, Duration patience) {
+      return Map.of();
     }
 
     @Override
@@ -227,6 +237,7 @@ final class SharedConsumerTest {
     logs.add(A, 1, 0, 1, 2, 3);
     consumer.begin(List.of(new TaskShare.Range(A, 0, TaskShare.NO_END, 5)));
     assertEquals(List.of(5), client().epochs, "as the driver knows it");
+    assertEquals(List.of(A), client().awaited, "or idle partitions were fetched without it");
 
     assertEquals(0, consumer.next(10).offset());
     try {
@@ -458,6 +469,7 @@ final class SharedConsumerTest {
     }
     assertEquals(12, asked.size(), "they are smaller again, and for longer");
     assertEquals(List.of(7), client().epochs, "each new client is told the last record's leader");
+    assertEquals(List.of(A), client().awaited);
   }
 
   @Test
