@@ -1,15 +1,13 @@
 """What fails once is tried again: Spark's own jobs, and writes to Delta."""
 
 import logging
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.kafka.cluster import Cluster
-from replication.model import Isolation, Topic, TopicPartition
+from replication.model import TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
@@ -19,30 +17,19 @@ from tests.support.topics import assert_equal, copied, fill, send
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
 
 
-class DyingCluster(Cluster):
-    """A real cluster that dies after the last answers before its records are counted.
+class KillsAtCount(logging.Handler):
+    """Kills a broker once, when a flow says that it counts records, before it has read one."""
 
-    These are its log ends, and then the ids of its topics.
-    """
+    def __init__(self, broker: Broker) -> None:
+        super().__init__()
+        self._broker = broker
+        self._has_killed = False
 
-    broker: Broker
-    has_told_ends = has_died = False
-
-    def log_ends(
-        self, partitions: Iterable[TopicPartition], isolation: Isolation = "read_uncommitted"
-    ) -> dict[TopicPartition, int]:
-        """The answer."""
-        answer = super().log_ends(partitions, isolation)
-        self.has_told_ends = True
-        return answer
-
-    def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
-        """The answer; the broker is killed before it returns, once."""
-        answer = super().describe(names, listed=listed)
-        if self.has_told_ends and not self.has_died:
-            self.has_died = True
-            self.broker.kill()
-        return answer
+    def emit(self, record: logging.LogRecord) -> None:
+        """Kills it in the flow's thread, which goes on afterwards."""
+        if "event=counting_unrecorded" in record.getMessage() and not self._has_killed:
+            self._has_killed = True
+            self._broker.kill()
 
 
 def test_a_source_that_dies_while_records_are_counted_is_waited_for(
@@ -52,6 +39,7 @@ def test_a_source_that_dies_while_records_are_counted_is_waited_for(
     tmp_path: Path,
     topic_name: str,
     caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     both = (own_broker, clusters[1])
     settings = {
@@ -67,11 +55,11 @@ def test_a_source_that_dies_while_records_are_counted_is_waited_for(
     # the records of another state directory are not in this one's offset map
     RunningFlow(spark, tmp_path / "other", config, "drain").join()
 
-    dying = DyingCluster("A", config.source.admin)
-    dying.broker = own_broker
-    flow = RunningFlow(spark, tmp_path / "state", config, "microbatch", source=dying)
-    with caplog.at_level(logging.WARNING):
-        flow.until(lambda: "event=restarted" in caplog.text)
+    ours = logging.getLogger("replication")
+    monkeypatch.setattr(ours, "handlers", [*ours.handlers, KillsAtCount(own_broker)])
+    with caplog.at_level(logging.INFO, ours.name):
+        flow = RunningFlow(spark, tmp_path / "state", config, "microbatch")
+        flow.until(lambda: "event=unreachable" in caplog.text)
     own_broker.start()
     send(own_broker, topic_name, 1, 30)
     flow.until(lambda: copied(both, topic_name) >= 180)
