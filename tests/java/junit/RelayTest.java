@@ -74,6 +74,20 @@ final class RelayTest {
   }
 
   @Test
+  void theNextTaskKnowsTheLeaderOfTheLastRecordThatWasPassedOn() {
+    List<TaskShare.Range> own = List.of(new TaskShare.Range(A, 5, TaskShare.NO_END, 3));
+    assertEquals(own, relay.rest(own), "nothing was passed on: it is where its query says");
+
+    relay.passed(SourceOffsets.of(Map.of(A, 70L), Map.of(A, 7)));
+    assertEquals(List.of(new TaskShare.Range(A, 70, TaskShare.NO_END, 7)), relay.rest(own));
+    relay.passed(SourceOffsets.of(Map.of(A, 80L)));
+    assertEquals(
+        List.of(new TaskShare.Range(A, 80, TaskShare.NO_END, null)),
+        relay.rest(own),
+        "an older one is not that of the last record");
+  }
+
+  @Test
   void aTurnLastsAsLongAsItShould() throws Exception {
     String other = UUID.randomUUID().toString();
     Relay slow = Relay.begin(other, TimeUnit.HOURS.toMillis(1), tasks);

@@ -572,6 +572,22 @@ final class SharedConsumerTest {
   }
 
   @Test
+  void whatIsHeldUpIsFetchedAgainUnderTheLeaderOfTheLastRecordThatIsKept() {
+    TopicPartition slow = new TopicPartition(SLOW, 0);
+    int size = (int) (asked.get(0).mostBytes() / 10);
+    logs.add(slow, size, LongStream.range(0, 20).toArray()); // half of which may be kept
+    epoch = 7;
+    useUp(SLOW);
+    consumer.follow(Throttle.of(FLOW));
+    consumer.begin(List.of(new TaskShare.Range(slow, 0, TaskShare.NO_END, 5)));
+
+    assertNull(consumer.next(100));
+    assertEquals(List.of(5, 7), client().epochs);
+    assertEquals(Map.of(slow, 5), consumer.offsets().epochs(), "none of them was passed on");
+    useUp();
+  }
+
+  @Test
   void whatManyLimitedPartitionsKeepHasALimit() {
     useUp(SLOW);
     consumer.follow(Throttle.of(FLOW));

@@ -209,6 +209,40 @@ final class SharedStreamTest {
     assertEquals(Map.of(), stream.metrics(Optional.empty()), "it reads alone");
   }
 
+  /** The leaders that its tasks are told of, by partition. */
+  private static Map<Integer, Integer> epochs(InputPartition[] shares) {
+    Map<Integer, Integer> told = new TreeMap<>();
+    for (InputPartition share : shares) {
+      for (TaskShare.Range range : ((TaskShare) share).ranges()) {
+        if (range.epoch() != null) {
+          told.put(range.partition().partition(), range.epoch());
+        }
+      }
+    }
+    return told;
+  }
+
+  @Test
+  void tasksAreToldTheLeadersOfTheStartAndThoseOfTheBatchBefore() {
+    SharedStream known = stream(Map.of(SharedSource.EPOCHS, "{\"t\":{\"0\":4,\"1\":5}}"));
+    assertEquals(Map.of(0, 4, 1, 5), epochs(known.planInputPartitions(known.initialOffset())));
+    assertEquals(
+        Map.of(1, 5),
+        epochs(known.planInputPartitions(at(3, 0, 0), at(9, 9, 9))),
+        "of what has gone on since, nobody knows it");
+
+    SourceOffsets read = SourceOffsets.of(offsets(T[0], 6).map(), Map.of(T[0], 8));
+    Offset end =
+        known.mergeOffsets(
+            new PartitionOffset[] {
+              new TaskOffsets(offsets(T[0], 0), read),
+              new TaskOffsets(offsets(T[1], 0), offsets(T[1], 0)),
+              new TaskOffsets(offsets(T[2], 0), offsets(T[2], 7))
+            });
+    assertEquals(Map.of(0, 8, 1, 5), epochs(known.planInputPartitions(end)));
+    known.stop();
+  }
+
   @Test
   void aQueryThatTakesTurnsSaysWhereItsBatchHasBegun() {
     String relay = "relay of this test";
