@@ -167,7 +167,7 @@ def _run(
 
 def _read(file: str, flow: FlowConfig) -> tuple[dict[TopicPartition, Goal], list[str]]:
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_bytes().decode("utf-8-sig")
     except (OSError, UnicodeError) as error:
         raise ConfigError(file, [f"cannot be read as UTF-8: {error}"]) from error
     return read_goals(file, text, flow.source.alias)

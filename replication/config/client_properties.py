@@ -125,7 +125,10 @@ def effective_properties(
     merged.pop("alias", None)  # of source.cluster.alias
     if refuses_missing:
         merged = {key: known(value) for key, value in merged.items()}
-    found = {key: text(value).strip() for key, value in merged.items()}
+    found = {  # Java keeps the blanks of a password
+        key: text(value) if key.endswith(".password") else text(value).strip()
+        for key, value in merged.items()
+    }
     if servers := found.get("bootstrap.servers"):
         found["bootstrap.servers"] = ",".join(items(servers))  # Kafka 4.2 takes no empty item
     return ClientProperties(

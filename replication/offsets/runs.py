@@ -33,9 +33,12 @@ class OffsetRun:
 
     def __post_init__(self) -> None:
         if self.src_from < 0 or self.tgt_from < 0:
-            raise ValueError(f"offsets must be 0 or more, got {self!r}")
-        if not 0 <= self.count <= self.src_until - self.src_from:
-            raise ValueError(f"count must be between 0 and the width of the range, got {self!r}")
+            raise ValueError(
+                f"offsets must be 0 or more: source {self.src_from}, target {self.tgt_from}"
+            )
+        width = self.src_until - self.src_from
+        if not 0 <= self.count <= width:
+            raise ValueError(f"count must be between 0 and {width}, got {self.count}")
 
     def __str__(self) -> str:
         source, target = (self.src_from, self.src_until), (self.tgt_from, self.tgt_until)

@@ -194,7 +194,7 @@ def odd_rows(table: str, path: str) -> Iterator[None]:
     try:
         yield
     except (KeyError, TypeError, ValueError) as error:
-        reason = f"it has rows that the mirror does not write ({error!r})"
+        reason = f"it has rows that the mirror does not write ({type(error).__name__}: {error})"
         raise _damaged(f"cannot read table {table} at {path}: {reason}", table) from error
 
 

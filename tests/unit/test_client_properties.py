@@ -115,3 +115,12 @@ def test_client_properties_reach_only_the_clients_that_know_them() -> None:
 )
 def test_where_auto_offset_reset_may_be_set(settings: dict[str, Raw], expected: str) -> None:
     assert flow(**settings).auto_offset_reset == expected
+
+
+def test_a_password_keeps_its_blanks_as_in_java() -> None:
+    settings = {"A.ssl.key.password": " secret ", "A.client.id": " mirror "}
+
+    source = parse_settings({**ONE_FLOW, **settings}).flows[0].source
+
+    assert source.admin["ssl.key.password"] == " secret "
+    assert source.admin["client.id"] == "mirror"
