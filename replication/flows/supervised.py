@@ -17,9 +17,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.backoff import Backoff
-from replication.errors import ReplicationError, first_line
+from replication.errors import FlowError, ReplicationError, first_line
 from replication.flows.head_start import HeadStart
 from replication.log import Log
+from replication.spark.causes import error_of, said
 from replication.spark.checkpoint import checkpoint_location, temporary_folder
 from replication.spark.late import LateSession, Session
 from replication.state.lease import Lease
@@ -116,7 +117,7 @@ class Supervised(threading.Thread):
                     lease.check()
                 if not query.isActive:
                     self._log_failure(
-                        query.exception() or RuntimeError("the query ended without an error")
+                        error_of(query) or FlowError("the query ended without an error")
                     )
                     break
             return query.lastProgress is not None
@@ -127,4 +128,6 @@ class Supervised(threading.Thread):
                 self._after_stop()
 
     def _log_failure(self, error: BaseException) -> None:
-        log.warning("background_query_failed", query=self.name, text=first_line(error))
+        # what Spark or Java says may have a record's content in it
+        text = first_line(error) if isinstance(error, ReplicationError) else said(error)
+        log.warning("background_query_failed", query=self.name, text=text)
