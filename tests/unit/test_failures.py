@@ -283,7 +283,11 @@ def test_the_partition_of_a_record_that_cannot_be_read_is_known() -> None:
 def test_a_record_is_not_to_blame_for_what_a_machine_lacks(
     classes: list[str], text: str, step: str
 ) -> None:
-    error = explained(FLOW, [*UNREADABLE, Cause(tuple(classes), text)], "Exception")
+    words = UNREADABLE[-1].text.replace("o-r-1-3", "other-0")
+    of_a_record = Cause(("java.lang.ArithmeticException",), words)
+    lacking = Cause(tuple(classes), text)
+
+    error = explained(FLOW, [*UNREADABLE, of_a_record, lacking], "Exception")
 
     assert error.machine.startswith("Spark's process on 10.0.0.5 met: ")
     assert error.machine.endswith(f"; {step}")
