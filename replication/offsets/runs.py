@@ -212,22 +212,23 @@ def merge_in_order(
     merged: list[OffsetRun] = []
     places: list[int] = []
     for at, run in enumerate(runs):
-        pieces = [(run, at)]
         if check is not None and merged:
             check(merged[-1], run)
-        if merged and (head := merged[-1].before_end(run)):
-            merged.pop()
-            pieces.insert(0, (head, places.pop()))
-        elif merged and (head := run.before_end(merged[-1])):  # of two with the same target offsets
-            pieces = [(head, places.pop()), (merged.pop(), at)]
-        for piece, its_place in pieces:
-            newest, place = piece, its_place
-            while merged and (joined := join_runs(merged[-1], newest)):
-                newest = joined
+        pieces = [(run, at)]  # the next one is the last
+        while pieces:
+            piece, place = pieces.pop()
+            newest = merged[-1] if merged else None
+            if newest and (head := newest.before_end(piece)):
                 merged.pop()
-                place = places.pop()
-            merged.append(newest)
-            places.append(place)
+                pieces += [(piece, place), (head, places.pop())]
+            elif newest and (head := piece.before_end(newest)):  # with the same target offsets
+                pieces += [(merged.pop(), place), (head, places.pop())]
+            elif newest and (joined := join_runs(newest, piece)):
+                merged.pop()
+                pieces.append((joined, places.pop()))
+            else:
+                merged.append(piece)
+                places.append(place)
     return merged, places
 
 

@@ -15,7 +15,7 @@ def row(at: int, kind: str, text: str = "", **columns: str | None) -> dict[str, 
 
 def test_the_newest_event_of_a_group_decides() -> None:
     rows = [
-        row(3, "group-accepted"),
+        row(3, "group-accepted", "it rejects g no more"),
         row(1, "group-rejected", "too long"),
         row(2, "group-rejected", "no right", group="h"),
         row(9, "group-gone", group="h"),

@@ -55,6 +55,11 @@ DENSE, SPARSE = OffsetRun(100, 200, 0, 100), OffsetRun(200, 240, 100, 30)
             id="an anchor that adds information",
         ),
         pytest.param(
+            [OffsetRun(0, 2, 0, 0), anchor(Position(1, 0)), OffsetRun(1, 2, 0, 0)],
+            [OffsetRun(0, 2, 0, 0)],
+            id="what a run without records says already",
+        ),
+        pytest.param(
             [DENSE, OffsetRun(300, 310, 100, 10)],
             [DENSE, OffsetRun(300, 310, 100, 10)],
             id="a skip between",

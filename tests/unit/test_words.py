@@ -432,3 +432,15 @@ def test_the_word_of_a_topic_is_made_again_if_it_or_its_speaker_is_another_one()
     assert b'"lag_records":7' in second["u"]
     assert third.keys() == {"t"}
     assert b'"epoch":2' in third["t"]
+
+
+def test_nobody_has_a_lease_from_a_time_to_come_on() -> None:
+    words = Words(FLOW)
+
+    say_as(
+        words, replace(LOOK, state="stopped"), Holder(2**40, "stranger", "w", since=1e11), 1_000.0
+    )
+    say_as(words, replace(LOOK, state="waiting"), Holder(1, "owner", "w", since=90_000.0), 90_001.0)
+
+    assert words.last is not None
+    assert words.last.member == "owner"
