@@ -208,6 +208,30 @@ def test_json_that_several_expressions_ask_is_parsed_once(spark: SparkSession) -
 
 LONG = b'{"note":"' + b"x" * 100_000 + b'"}'
 ALTERNATION = r'''"note":"(?:[^"\\\\]|\\\\.)*"'''
+LETTERS = b"z" * 50_000
+NUMBER = "cast(cast(value as string) as int)"
+ASKED = [
+    ("sequence", f"size(sequence(0, {NUMBER}))", b"2000000000"),
+    ("down", f"size(sequence(cast({NUMBER} as bigint), 0L, -1L))", b"2000000000"),
+    ("times", f"size(sequence(date'1970-01-01', timestamp_seconds({NUMBER}), interval 1 second))",
+     b"2000000000"),
+    ("array-repeat", f"size(array_repeat(value, {NUMBER}))", b"2000000000"),
+    ("long-repeat", "array_join(array_repeat(cast(value as string), 5000), '')", LETTERS),
+    ("array-insert", f"size(array_insert(array('a'), {NUMBER}, 'b'))", b"2000000000"),
+    ("bytes", f"length(lpad(value, {NUMBER}, X'00'))", b"2000000000"),
+    ("format", "format_string(cast(value as string), 1)", b"%02000000000d"),
+    ("decimals", f"format_number(1.5, {NUMBER})", b"2000000000"),
+    ("replace", "length(replace(cast(value as string), 'z', cast(value as string)))", LETTERS),
+    ("joined", "length(array_join(array_repeat('', 5000), cast(value as string)))", LETTERS),
+    ("with", "length(concat_ws(cast(value as string), array_repeat('', 5000)))", LETTERS),
+    ("aggregate", f"length(aggregate(sequence(1, {NUMBER}), 'abc', (made, _) -> made || made))",
+     b"0000063"),
+    ("transform", "size(transform(sequence(1, length(value)), x -> value || value))", LETTERS),
+    ("nested", f"size(flatten(transform(sequence(1, {NUMBER}), x -> sequence(1, {NUMBER}))))",
+     b"100000"),
+]  # fmt: skip
+"""What makes more of a record than there is memory: each asks for two gigabytes, or for far more.
+A JVM that runs out of memory once is ended, so that these must not try."""
 THROWING = [
     ("decode", "cast(url_decode(cast(value as string)) as binary)", b"%zz TimeoutException",
      "throws CANNOT_DECODE_URL"),
@@ -223,9 +247,44 @@ THROWING = [
      b"x" * 3000, "takes too long"),
     ("repeat", "cast(repeat(cast(value as string), if(length(value) = 6, 20000000, 1)) as binary)",
      b"poison", "becomes too large"),  # 120 MB; the other record asks for little memory
+    *((name, f"cast(cast({expression} as string) as binary)", poison, "becomes too large")
+      for name, expression, poison in ASKED),
     ("tried", "cast(try_element_at(split(cast(value as string), 'b+b+b+b+b+c'), 1) as binary)",
      b"b" * 3000, "takes too long"),
 ]  # fmt: skip
+
+
+SMALL = [
+    "sequence(0, 5)",
+    "sequence(5, 0, -2)",
+    "sequence(date'2026-01-31', date'2026-05-01', interval 1 month)",
+    "sequence(timestamp'2026-01-31 00:00', timestamp'2026-02-01 00:00', interval 7 hours)",
+    "sequence(date'2026-01-31', cast(null as date))",
+    "array_repeat(value, 3)",
+    "array_repeat(7L, cast(null as int))",
+    "transform(array(1, null), n -> array_repeat(cast(null as string), n))",
+    "array_repeat(5, -2000000000)",
+    "array_insert(array('a'), -3, cast(value as string))",
+    "array(hex(lpad(value, 12, X'00')), hex(rpad(value, 3, X'00')))",
+    "array(format_string('%05d|%1$-8s', 42), format_number(1234.5, 2), format_number(5, '#.#'))",
+    "array(replace(cast(value as string), 'e', ''), replace(cast(value as string), ''))",
+    "array(array_join(array('a', null), '-'), array_join(array('a', null), '-', '?'))",
+    "array(concat_ws('-', array('a', 'b'), cast(null as array<string>), 'c'), concat_ws('-'))",
+    "array(aggregate(array(1, 2), '', (made, n) -> made || n), value || cast(null as string))",
+    "transform(map_entries(transform_values(map('a', value), (k, v) -> v)), e -> hex(e.value))",
+    "zip_with(array(1, 2), array('x'), (n, x) -> struct(n, x))",
+]
+
+
+@pytest.mark.parametrize("expression", SMALL)
+def test_a_function_with_a_bound_makes_what_sparks_makes(
+    spark: SparkSession, expression: str
+) -> None:
+    made = f"cast(to_json(named_struct('made', {expression})) as binary)"
+    records = frame(spark, [(b"k", EU, None)])
+    (plain,) = records.selectExpr(f"{made} as value").collect()
+    step = Transform(name="small", topics=("orders",), value=made)
+    assert values(copies_of(records, rule(step))) == [(0, bytes(plain.value))]
 
 
 @pytest.mark.parametrize(

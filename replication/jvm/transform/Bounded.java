@@ -7,26 +7,64 @@ import java.util.List;
 import java.util.Map;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.ArrayAggregate;
+import org.apache.spark.sql.catalyst.expressions.ArrayInsert;
+import org.apache.spark.sql.catalyst.expressions.ArrayJoin;
+import org.apache.spark.sql.catalyst.expressions.ArrayRepeat;
+import org.apache.spark.sql.catalyst.expressions.ArrayTransform;
+import org.apache.spark.sql.catalyst.expressions.Coalesce;
+import org.apache.spark.sql.catalyst.expressions.Concat;
+import org.apache.spark.sql.catalyst.expressions.ConcatWs;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.FormatNumber;
+import org.apache.spark.sql.catalyst.expressions.FormatString;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.If;
+import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.MapZipWith;
 import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.RegExpExtract;
 import org.apache.spark.sql.catalyst.expressions.RegExpExtractAll;
 import org.apache.spark.sql.catalyst.expressions.RegExpExtractBase$;
 import org.apache.spark.sql.catalyst.expressions.RegExpInStr;
 import org.apache.spark.sql.catalyst.expressions.RegExpReplace;
+import org.apache.spark.sql.catalyst.expressions.Sequence;
 import org.apache.spark.sql.catalyst.expressions.StringLPad;
 import org.apache.spark.sql.catalyst.expressions.StringRPad;
 import org.apache.spark.sql.catalyst.expressions.StringRepeat;
+import org.apache.spark.sql.catalyst.expressions.StringReplace;
 import org.apache.spark.sql.catalyst.expressions.StringSpace;
 import org.apache.spark.sql.catalyst.expressions.StringSplit;
+import org.apache.spark.sql.catalyst.expressions.TransformKeys;
+import org.apache.spark.sql.catalyst.expressions.TransformValues;
+import org.apache.spark.sql.catalyst.expressions.UnsafeArrayData;
+import org.apache.spark.sql.catalyst.expressions.UnsafeMapData;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.ZipWith;
+import org.apache.spark.sql.catalyst.expressions.codegen.CodeGenerator;
 import org.apache.spark.sql.catalyst.expressions.objects.StaticInvoke;
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData;
 import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.catalyst.util.StringUtils;
+import org.apache.spark.sql.types.AbstractDataType;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.BinaryType;
+import org.apache.spark.sql.types.CalendarIntervalType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.DateType;
+import org.apache.spark.sql.types.IntegralType;
+import org.apache.spark.sql.types.MapType;
+import org.apache.spark.sql.types.StringType;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.types.YearMonthIntervalType;
+import org.apache.spark.unsafe.types.ByteArray;
+import org.apache.spark.unsafe.types.CalendarInterval;
 import org.apache.spark.unsafe.types.UTF8String;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
@@ -44,6 +82,12 @@ public final class Bounded {
   private static final long MOST_LOOKS = 200_000_000; // a few seconds
   private static final long MOST_BYTES = 100 << 20; // a broker's socket.request.max.bytes
   private static final int MOST_PATTERNS = 32;
+  private static final long BYTES_OF_ONE = 16; // an element with what leads to it
+  private static final double MICROS_PER_DAY = 86_400e6;
+  private static final int DAYS_PER_MONTH = 28; // as Spark has it
+  private static final Pattern WIDTHS = Pattern.compile("%[-#+ 0,(<$.\\d]++");
+  private static final Literal NONE = new Literal(null, DataTypes.StringType);
+  private static final ThreadLocal<long[]> KEPT = ThreadLocal.withInitial(() -> new long[1]);
 
   private static final ThreadLocal<Map<UTF8String, Pattern>> PATTERNS =
       ThreadLocal.withInitial(
@@ -73,8 +117,16 @@ public final class Bounded {
     }
   }
 
+  /** Called before each evaluation: what one keeps is counted from here on. */
+  public static void begin() {
+    KEPT.get()[0] = 0;
+  }
+
   /** The same expression with an end in each part that needs one. */
   static Expression of(Expression expression) {
+    if (expression instanceof Guarded) {
+      return expression; // of a step before, which does this itself
+    }
     Expression at = expression.mapChildren(Bounded::of);
     List<Expression> parts = CollectionConverters.asJava(at.children());
     if (at instanceof RLike) {
@@ -101,8 +153,119 @@ public final class Bounded {
       return call("lpad", at, parts);
     } else if (at instanceof StringRPad) {
       return call("rpad", at, parts);
+    } else if (at instanceof StaticInvoke invoke && invoke.staticObject() == ByteArray.class) {
+      boolean pads = List.of("lpad", "rpad").contains(invoke.functionName());
+      return pads ? invoke(invoke.functionName(), at.dataType(), parts, true) : at;
+    } else if (at instanceof Concat) {
+      return sized(at, false);
+    } else if (at instanceof ArrayAggregate) {
+      return withBodies(at, parts, false);
+    } else if (at instanceof ArrayTransform
+        || at instanceof TransformKeys
+        || at instanceof TransformValues
+        || at instanceof ZipWith
+        || at instanceof MapZipWith) {
+      return withBodies(at, parts, true);
+    }
+    return asked(at, parts);
+  }
+
+  /** The same with a look at what an expression is given, where that says how much it makes. */
+  private static Expression asked(Expression at, List<Expression> parts) {
+    if (at instanceof Sequence) {
+      return sequence(at, parts);
+    } else if (at instanceof ArrayRepeat) {
+      Expression element = parts.get(0);
+      boolean isSmall = CodeGenerator.isPrimitiveType(element.dataType());
+      return checked(at, 1, "times", List.of(orZero(parts.get(1)), isSmall ? NONE : element));
+    } else if (at instanceof ArrayInsert) {
+      return checked(at, 1, "elements", List.of(orZero(parts.get(1))));
+    } else if (at instanceof FormatNumber
+        && parts.get(1).dataType().equals(DataTypes.IntegerType)) {
+      return checked(at, 1, "elements", List.of(orZero(parts.get(1))));
+    } else if (at instanceof FormatString) {
+      return checked(at, 0, "format", List.of(parts.get(0)));
+    } else if (at instanceof StringReplace
+        && parts.stream().allMatch(part -> part.dataType().equals(DataTypes.StringType))) {
+      return checked(at, 0, "replaces", parts);
+    } else if (at instanceof ArrayJoin) {
+      Expression other = parts.size() > 2 ? parts.get(2) : NONE;
+      return checked(at, 1, "joins", List.of(parts.get(0), parts.get(1), other));
+    } else if (at instanceof ConcatWs) {
+      Expression made = at;
+      for (Expression part : parts) {
+        if (part.dataType() instanceof ArrayType) {
+          made = checked(made, 0, "joins", List.of(part, parts.get(0), NONE));
+        }
+      }
+      return made;
     }
     return at;
+  }
+
+  private static Expression sequence(Expression at, List<Expression> parts) {
+    DataType type = parts.get(0).dataType();
+    Expression step = parts.size() > 2 ? parts.get(2) : null;
+    DataType stepType = step == null ? null : step.dataType();
+    boolean isTime = !(type instanceof IntegralType);
+    double unit = 1; // of the step in those of the bounds
+    if (step == null) {
+      step = new Literal(1, DataTypes.IntegerType);
+      unit = isTime ? MICROS_PER_DAY : 1;
+    } else if (stepType instanceof YearMonthIntervalType) {
+      unit = DAYS_PER_MONTH * MICROS_PER_DAY;
+    }
+    if (type instanceof DateType) {
+      unit /= MICROS_PER_DAY;
+    }
+    Expression of = new Literal(unit, DataTypes.DoubleType);
+    String name = stepType instanceof CalendarIntervalType ? "every" : "sequence";
+    return checked(at, 1, name, List.of(parts.get(0), parts.get(1), step, of), true);
+  }
+
+  private static Expression orZero(Expression number) {
+    Expression zero = new Literal(0, DataTypes.IntegerType);
+    return new Coalesce(CollectionConverters.asScala(List.of(number, zero)).toSeq());
+  }
+
+  private static Expression checked(
+      Expression at, int index, String name, List<Expression> arguments) {
+    return checked(at, index, name, arguments, false);
+  }
+
+  /** The same with a child that is given only after a method of this class has looked. */
+  private static Expression checked(
+      Expression at, int index, String name, List<Expression> arguments, boolean isNullSafe) {
+    List<Expression> parts = new ArrayList<>(CollectionConverters.asJava(at.children()));
+    Expression part = parts.get(index);
+    Expression look = invoke(name, DataTypes.BooleanType, arguments, isNullSafe);
+    parts.set(index, new If(look, part, new Literal(null, part.dataType())));
+    return at.withNewChildren(CollectionConverters.asScala(parts).toSeq());
+  }
+
+  private static Expression withBodies(Expression at, List<Expression> parts, boolean isKept) {
+    List<Expression> made = new ArrayList<>();
+    for (Expression part : parts) {
+      made.add(
+          part instanceof LambdaFunction lambda
+              ? new LambdaFunction(
+                  sized(lambda.function(), isKept), lambda.arguments(), lambda.hidden())
+              : part);
+    }
+    return at.withNewChildren(CollectionConverters.asScala(made).toSeq());
+  }
+
+  /** The same with a look at the size of its value. */
+  private static Expression sized(Expression at, boolean isKept) {
+    DataType type = at.dataType();
+    boolean canGrow =
+        type instanceof StringType
+            || type instanceof BinaryType
+            || type instanceof ArrayType
+            || type instanceof MapType
+            || type instanceof StructType;
+    Expression kept = new Literal(isKept, DataTypes.BooleanType);
+    return canGrow ? invoke("sized", type, List.of(at, kept), true) : at;
   }
 
   private static Expression call(String name, Expression at, List<Expression> parts) {
@@ -112,15 +275,19 @@ public final class Bounded {
         return at; // strings of a collation, or binary ones
       }
     }
+    return invoke(name, at.dataType(), parts, true);
+  }
+
+  private static Expression invoke(
+      String name, DataType type, List<Expression> arguments, boolean isNullOfNull) {
     return new StaticInvoke(
         Bounded.class,
-        at.dataType(),
+        type,
         name,
-        CollectionConverters.asScala(parts).toSeq(),
-        CollectionConverters.asScala(List.<org.apache.spark.sql.types.AbstractDataType>of())
-            .toSeq(),
-        true,
-        true,
+        CollectionConverters.asScala(arguments).toSeq(),
+        CollectionConverters.asScala(List.<AbstractDataType>of()).toSeq(),
+        isNullOfNull,
+        isNullOfNull,
         true,
         Option.empty());
   }
@@ -261,11 +428,155 @@ public final class Bounded {
     return text.rpad(length, pad);
   }
 
+  public static byte[] lpad(byte[] bytes, int length, byte[] pad) {
+    check(length);
+    return ByteArray.lpad(bytes, length, pad);
+  }
+
+  public static byte[] rpad(byte[] bytes, int length, byte[] pad) {
+    check(length);
+    return ByteArray.rpad(bytes, length, pad);
+  }
+
+  public static boolean sequence(double start, double stop, double step, double unit) {
+    double elements = step == 0 ? 0 : Math.abs((stop - start) / (step * unit));
+    keep((long) elements * BYTES_OF_ONE);
+    return true;
+  }
+
+  public static boolean every(double start, double stop, CalendarInterval step, double unit) {
+    double days = step.months * DAYS_PER_MONTH + step.days;
+    return sequence(start, stop, days * MICROS_PER_DAY + step.microseconds, unit);
+  }
+
+  public static boolean times(int count, Object element) {
+    keep(Math.max(0, count) * Math.max(BYTES_OF_ONE, size(element)));
+    return true;
+  }
+
+  public static boolean elements(int count) {
+    keep(Math.abs((long) count) * BYTES_OF_ONE);
+    return true;
+  }
+
+  /** Java's formats make a text as wide, and a number as precise, as they say. */
+  public static boolean format(UTF8String format) {
+    if (format != null) {
+      Matcher matcher = WIDTHS.matcher(format.toString());
+      long width = 0;
+      while (matcher.find()) {
+        for (String number : matcher.group().split("\\D+")) {
+          width +=
+              number.isEmpty() ? 0 : number.length() > 9 ? MOST_BYTES + 1 : Long.parseLong(number);
+        }
+      }
+      check(width);
+    }
+    return true;
+  }
+
+  public static boolean replaces(UTF8String text, UTF8String search, UTF8String by) {
+    if (text == null || search == null || by == null || search.numBytes() == 0) {
+      return true;
+    }
+    long more = (long) by.numBytes() - search.numBytes();
+    if (more * (text.numBytes() / search.numBytes()) > MOST_BYTES) { // at most
+      String in = text.toString();
+      String part = search.toString();
+      long made = text.numBytes();
+      for (int at = in.indexOf(part); at >= 0; at = in.indexOf(part, at + part.length())) {
+        made += more;
+      }
+      check(made);
+    }
+    return true;
+  }
+
+  public static boolean joins(ArrayData parts, UTF8String delimiter, UTF8String replacement) {
+    if (parts != null && delimiter != null) {
+      long other = replacement == null ? 0 : replacement.numBytes();
+      check(parts.numElements() * (delimiter.numBytes() + other));
+    }
+    return true;
+  }
+
+  public static UTF8String sized(UTF8String value, boolean isKept) {
+    look(value, isKept);
+    return value;
+  }
+
+  public static byte[] sized(byte[] value, boolean isKept) {
+    look(value, isKept);
+    return value;
+  }
+
+  public static ArrayData sized(ArrayData value, boolean isKept) {
+    look(value, isKept);
+    return value;
+  }
+
+  public static MapData sized(MapData value, boolean isKept) {
+    look(value, isKept);
+    return value;
+  }
+
+  public static InternalRow sized(InternalRow value, boolean isKept) {
+    look(value, isKept);
+    return value;
+  }
+
+  private static void look(Object value, boolean isKept) {
+    if (isKept) {
+      keep(size(value));
+    } else {
+      check(size(value));
+    }
+  }
+
+  /** What a value has written out, about; what it has twice counts twice. */
+  private static long size(Object value) {
+    if (value instanceof UTF8String text) {
+      return text.numBytes();
+    } else if (value instanceof byte[] bytes) {
+      return bytes.length;
+    } else if (value instanceof UnsafeArrayData array) {
+      return array.getSizeInBytes();
+    } else if (value instanceof UnsafeRow row) {
+      return row.getSizeInBytes();
+    } else if (value instanceof UnsafeMapData map) {
+      return map.getSizeInBytes();
+    } else if (value instanceof GenericArrayData array) {
+      return size(array.array());
+    } else if (value instanceof GenericInternalRow row) {
+      return size(row.values());
+    } else if (value instanceof ArrayBasedMapData map) {
+      return size(map.keyArray()) + size(map.valueArray());
+    } else if (value instanceof ArrayData array) {
+      return array.numElements() * BYTES_OF_ONE;
+    }
+    return BYTES_OF_ONE;
+  }
+
+  private static long size(Object[] values) {
+    long bytes = values.length * BYTES_OF_ONE;
+    for (int i = 0; i < values.length && bytes <= MOST_BYTES; i++) {
+      bytes += size(values[i]);
+    }
+    return bytes;
+  }
+
+  /** Bytes that stay, with others of the same evaluation. */
+  private static void keep(long bytes) {
+    long[] kept = KEPT.get();
+    kept[0] = Math.min(bytes, MOST_BYTES + 1) + kept[0];
+    check(Math.max(bytes, kept[0]));
+  }
+
   private static void check(long bytes) {
     if (bytes > MOST_BYTES) {
       throw new Exceeded(
           "becomes too large",
-          bytes + " bytes are asked for, and no broker takes more than " + MOST_BYTES);
+          "more than " + MOST_BYTES + " bytes are asked for, which no broker takes");
     }
   }
 }

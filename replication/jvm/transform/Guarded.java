@@ -95,6 +95,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
     Object made = null;
     TransformFailure failure = null;
     try {
+      Bounded.begin();
       made = bounded().eval(row);
     } catch (Throwable e) {
       failure = failure(row, e);
@@ -147,6 +148,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
             "boolean " + isNull + " = true;",
             declared(type, value),
             "try {",
+            Bounded.class.getName() + ".begin();",
             made.code().toString(),
             isNull + " = " + made.isNull() + ";",
             "if (!" + isNull + ") { " + value + " = " + made.value() + "; }",
