@@ -440,7 +440,7 @@ public final class Bounded {
 
   public static boolean sequence(double start, double stop, double step, double unit) {
     double elements = step == 0 ? 0 : Math.abs((stop - start) / (step * unit));
-    keep((long) elements * BYTES_OF_ONE);
+    keep((long) (elements * BYTES_OF_ONE));
     return true;
   }
 
