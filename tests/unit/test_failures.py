@@ -5,6 +5,7 @@ import pytest
 from replication.flows.replicate.failures import (
     QueryError,
     UnexplainedError,
+    decisive,
     explain,
     explained,
     rejection,
@@ -305,3 +306,17 @@ def test_a_record_that_a_transform_fails_on_is_known_by_its_place() -> None:
     assert error.undecided == {tp: text}
     assert (error.is_of_record, error.is_final) == (True, True)
     assert text in str(error)
+
+
+def test_of_two_queries_the_one_that_is_explained_says_why() -> None:
+    left_behind = explain(FLOW, RuntimeError("a reader that the other query has closed"))
+    rejected = explained(FLOW, kafka("RecordTooLargeException", "1 MB"), "Exception")
+    lost = explained(FLOW, [ABORTED], "Exception")
+
+    assert isinstance(left_behind, UnexplainedError)
+    assert isinstance(left_behind.__cause__, RuntimeError)
+    for known in (rejected, lost):
+        assert decisive([left_behind, known]) is known
+        assert decisive([known, left_behind]) is known
+    assert decisive([rejected, lost]) is rejected, "in their order otherwise"
+    assert decisive([left_behind]) is left_behind

@@ -244,7 +244,14 @@ def explain(
         error: Of its query.
         rejected: A record that the target rejected, by upstream partition.
     """
-    return explained(flow, causes_of(error), type(error).__name__, rejected)
+    made = explained(flow, causes_of(error), type(error).__name__, rejected)
+    made.__cause__ = error
+    return made
+
+
+def decisive(errors: Sequence[QueryError]) -> QueryError:
+    """Returns which of *errors* is the cause: a query may only have met what another left."""
+    return min(errors, key=lambda one: isinstance(one, UnexplainedError))
 
 
 def explained(

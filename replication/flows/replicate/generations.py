@@ -13,7 +13,7 @@ from py4j.protocol import Py4JError
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.failures import UnexplainedError, explain, rejection
+from replication.flows.replicate.failures import decisive, explain, rejection
 from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
@@ -264,10 +264,7 @@ class Generations:
         for generation in ended:
             if generation.failures():
                 flow, rejected = self._context.config.flow, generation.rejected()
-                # of two queries one may only have met what the other one left behind
-                errors = [(explain(flow, each, rejected), each) for each in generation.failures()]
-                errors.sort(key=lambda one: isinstance(one[0], UnexplainedError))
-                raise errors[0][0] from errors[0][1]
+                raise decisive([explain(flow, each, rejected) for each in generation.failures()])
         for generation, _ in self._running:
             self._check_rejected(generation)
         return len(ended) == len(self._running)
