@@ -214,12 +214,16 @@ def test_a_record_that_nobody_can_decide_sets_its_topic_aside_and_others_go_on(
     send(clusters, topic_name, 700, 700)
     send(clusters, other, 0)
 
-    with pytest.raises(FlowError, match=re.escape(place)):
+    with pytest.raises(FlowError, match=re.escape(place)) as failed:
         drains.drain({FILTER: filtered})
 
     (event,) = stored(drains.state, "events", "kind = 'set-aside'")
     assert place in event.text
-    written = "".join(capfd.readouterr()) + "".join(map(str, stored(drains.state, "events")))
+    tables = [log.parent.name for log in drains.state.glob("*/_delta_log")]
+    assert {"events", "topics"} <= {*tables}
+    rows = [stored(drains.state, table, order="1") for table in tables]
+    # what the flow fails with is the text in `executions`, REST and on the status topic
+    written = "".join((*capfd.readouterr(), str(failed.value), str(rows)))
     assert "%zz" not in written
     assert "xxxx" not in written
     assert_transformed(clusters, other, PARTITIONS)
