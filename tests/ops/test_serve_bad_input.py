@@ -10,13 +10,13 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from replication.config.file import load_config
 from replication.demo.workload import create_topic
 from replication.figures.observation import GroupFigures, TopicFigures
-from replication.figures.words import Holder
+from replication.figures.words import Holder, part_words
 from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
 from replication.state.claim import LeaseName
@@ -139,6 +139,41 @@ def test_odd_names_are_themselves_in_every_view(
     assert LONG in json.dumps(shown)
     status = json.loads(ok(run("status", file, "--json")).stdout)
     assert all(group in json.dumps(status, ensure_ascii=False) for group in ("a/b", "grün-日本"))
+
+
+def test_forged_words_do_not_deafen_serve(clusters: Clusters, file: Path, flow: Flow) -> None:
+    at = f"/api/v1/flows/{flow.source}/{flow.target}"
+    config = load_config(str(file)).flows[0]
+    publisher = FlowPublisher(config)
+    failed = replace(observed(0), flow=flow, state="failed", text="all is lost")
+
+    def forge(**others: object) -> None:
+        words = part_words(failed, {"records": Holder(2**40, "stranger", "x", since=1e11)}, 5)
+        found = {key: json.loads(value) for key, value in words.items() if value}
+        for each in found.values():
+            each["replication"] |= others
+        producer = Producer({"bootstrap.servers": clusters[1].bootstrap})
+        for key, word in found.items():
+            producer.produce(
+                f"mm2-status.{flow.source}.internal", json.dumps(word).encode(), key.encode()
+            )
+        producer.flush()
+
+    with serving(file) as (served, process):
+        wait_until(lambda: served.ask(at).json["state"] == "running", START_SECONDS)
+        forge(interval=1_000_000_000)
+        forge()
+        wait_until(
+            process.while_running(
+                lambda: "status_word_left" in file.with_name("serve.log").read_text()
+            ),
+            START_SECONDS,
+        )
+        wait_until(lambda: served.ask(at).json["state"] == "running", START_SECONDS)
+        paused = replace(observed(0), flow=flow, state="paused")
+        publisher.publish(paused, {"records": Holder(1, "member", "host/A->B/1")})
+        wait_until(lambda: served.ask(at).json["state"] == "paused", START_SECONDS)
+    publisher.close()
 
 
 def test_without_a_state_dir_of_its_own_it_shows_what_the_owner_says(
