@@ -155,6 +155,7 @@ Event = Literal[
     "setting_rejected",
     "settings_not_compared",
     "slots_awaited",
+    "source_addresses_changed",
     "source_ends_unknown",
     "source_topic_deleted",
     "spark_lost",

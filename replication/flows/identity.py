@@ -1,7 +1,8 @@
 """Keeps a flow from the state and from the topics of other clusters than its own."""
 
-from replication.errors import ClusterError
+from replication.errors import ClusterError, IdentityError
 from replication.flows.context import FlowContext
+from replication.kafka.same_cluster import foreign_addresses
 from replication.state.cluster_ids import (
     CLUSTERS,
     check_ids,
@@ -43,6 +44,27 @@ class Identity:
             check_topics(config, tables.root, unnamed, topics, clusters)
         return new
 
+    def check_addresses(self) -> None:
+        """Makes sure that no client can begin at another cluster than its own.
+
+        Raises:
+            IdentityError: An address of a cluster leads to another one.
+            ClusterError: A cluster does not answer.
+        """
+        config = self._context.config
+        for cluster, side in (
+            (self._context.source, config.source),
+            (self._context.target, config.target),
+        ):
+            if others := foreign_addresses(cluster, side.admin):
+                listed = ", ".join(f"{one} to the id {uid}" for one, uid in sorted(others.items()))
+                raise IdentityError(
+                    f"flow {config.flow}: the addresses {side.alias}.bootstrap.servers="
+                    f"{cluster.servers} lead to several Kafka clusters: {listed}, and the rest to "
+                    f"the id {cluster.cluster_id()}; a client may begin with any of them, so "
+                    "nothing is read or written. Take those of other clusters out of the file"
+                )
+
     def record(self) -> None:
         """Checks the ids, and records those that are new.
 
@@ -75,6 +97,8 @@ def check_identity(context: FlowContext) -> None:
             context.log.info("clusters_not_checked", text=text)
             return
     try:
-        Identity(context).check()
+        identity = Identity(context)
+        identity.check_addresses()
+        identity.check()
     except ClusterError as error:
         context.log.info("clusters_not_checked", text=error)

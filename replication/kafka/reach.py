@@ -182,6 +182,39 @@ def with_answering_servers(properties: Mapping[str, str]) -> Mapping[str, str]:
     return {**properties, "bootstrap.servers": ",".join(left if is_any else servers)}
 
 
+class MuteServers:
+    """Addresses that a client does not know, because they were mute when it began.
+
+    Args:
+        properties: Of the client, with all its addresses.
+        known: Those that it was told.
+    """
+
+    def __init__(self, properties: Mapping[str, str], known: Mapping[str, str]) -> None:
+        both = (each.get("bootstrap.servers", "").split(",") for each in (properties, known))
+        every, self._known = ({server.strip() for server in servers} for servers in both)
+        self._left = every - self._known
+        self._reach = reach_of(properties)
+        self._asked: dict[str, Future[Silence | None]] = {}
+        self._looked_at = time.monotonic()
+
+    def have_taken_over(self) -> bool:
+        """Returns whether one of them answers by now, and none that the client knows does.
+
+        Asks them now and then, in the background.
+        """
+        if not self._left:
+            return False
+        if not self._asked and time.monotonic() - self._looked_at >= ANSWER_SECONDS:
+            servers = self._left | self._known
+            self._asked = {one: self._reach.ask(one.rpartition("://")[2]) for one in servers}
+        if not self._asked or not all(answer.done() for answer in self._asked.values()):
+            return False
+        answering = {one for one, answer in self._asked.items() if answer.result() is None}
+        self._asked, self._looked_at = {}, time.monotonic()
+        return bool(answering & self._left) and not answering & self._known
+
+
 @cache
 def _reach(servers: str, *, is_tls: bool) -> Reach:
     return Reach(servers, is_tls=is_tls)

@@ -11,8 +11,9 @@ import pytest
 
 from replication.demo.ports import HOST, free_port
 from replication.kafka import reach
-from replication.kafka.reach import Reach, Silence, with_answering_servers
-from tests.support.waiting import in_time
+from replication.kafka.reach import MuteServers, Reach, Silence, with_answering_servers
+from tests.support.gate.clock import Limit
+from tests.support.waiting import in_time, wait_until
 
 ANSWER = struct.pack(">ihi", 1, 0, 0)
 
@@ -187,6 +188,23 @@ def test_a_new_client_begins_without_addresses_that_are_mute(listener: Listener)
 
     left = f"{refusing},{listener.address}"
     assert begun == {"bootstrap.servers": left, "client.id": "c"}, "it may be the only one later"
+
+
+@pytest.mark.usefixtures("quick")
+def test_an_address_that_was_mute_takes_over_once_no_other_answers(listener: Listener) -> None:
+    late = Listener()
+    try:
+        servers = {"bootstrap.servers": f"{listener.address}, {late.address}"}
+        mute = MuteServers(servers, {"bootstrap.servers": listener.address})
+        limit = Limit(10)
+        while late.asked < 2:
+            assert not mute.have_taken_over(), "the other answers, too"
+            assert not limit.is_over
+        listener.is_closing = True
+        wait_until(mute.have_taken_over, 10)
+        assert not MuteServers(servers, servers).have_taken_over(), "none was left out"
+    finally:
+        late.close()
 
 
 @pytest.mark.usefixtures("quick")

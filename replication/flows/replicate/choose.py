@@ -193,6 +193,8 @@ class TopicChoice:
     ) -> TopicPlan:
         context, topics = self._context, self._topics
         config = context.config
+        if running is None:
+            self._identity.check_addresses()
         self._identity.record()
         retried = topics.errors.keys() - set(waiting)
         without = {str(name) for name in waiting}

@@ -216,6 +216,11 @@ PATTERNS: Final = (
         words="not present in metadata",
     ),
     _Pattern(
+        "replication.source.OtherCluster",
+        "the source's clients came to another cluster, and read nothing there",
+        is_final=False,
+    ),
+    _Pattern(
         "replication.source.UnknownEnds",  # which names the partitions
         "no broker of the source says where partitions end: start those that lead them",
         is_final=False,

@@ -31,7 +31,7 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.reports import Reports
 from replication.flows.replicate.schemas import schema_topics
 from replication.flows.replicate.turns import Queries, Turn, batch_seconds, place_of
-from replication.kafka.reach import with_answering_servers
+from replication.kafka.reach import MuteServers, with_answering_servers
 from replication.kafka.rejections import Rejections
 from replication.log import Log
 from replication.model import Mode, Position, TopicPartition
@@ -69,6 +69,7 @@ class Generation:
         positions: Mapping[TopicPartition, Position],
         reports: Reports,
         folder: Path,
+        mute: MuteServers | None = None,
     ) -> None:
         self.plan = plan
         self.number = reports.number
@@ -84,6 +85,7 @@ class Generation:
         self._is_quiet = False
         self._batches = (-1, -1)
         self._written_at = time.monotonic()
+        self._mute = mute
 
     @classmethod
     def start(
@@ -112,9 +114,10 @@ class Generation:
         """
         config, spark = context.config, context.spark
         consumer = with_answering_servers(config.source.consumer)
+        mute = MuteServers(config.source.consumer, consumer)
         config = replace(config, source=replace(config.source, consumer=consumer))
         config = compressing(config, plan)
-        brokers = len(context.source.brokers())
+        brokers, source_id = len(context.source.brokers()), context.source.cluster_id()
         distance = RoundTrips(context.source.round_trip_s(), context.target.round_trip_s())
         limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
         prefix = f"{config.flow.slug}-{number}-"
@@ -125,7 +128,9 @@ class Generation:
 
         def start(turn: Turn | None) -> StreamingQuery:
             name = f"{config.flow.slug} generation {number}{place_of(turn)}"
-            setup = QuerySetup(name, reading, limits, brokers, distance, number, turn, epochs)
+            setup = QuerySetup(
+                name, reading, limits, brokers, distance, number, turn, epochs, source_id
+            )
             lasting = batch_seconds(reports.batch_seconds, turn)
             spark.sparkContext.setLocalProperty("spark.scheduler.pool", config.flow.slug)
             with spark_errors(config.flow):
@@ -137,7 +142,7 @@ class Generation:
         turn = Turn(folder.name, reports.batch_seconds, True) if reading.takes_turns else None
         try:
             queries = Queries(start, plan.copies, turn)
-            return cls(queries, written, plan, positions, reports, folder)
+            return cls(queries, written, plan, positions, reports, folder, mute)
         except BaseException:
             reports.close()
             shutil.rmtree(folder, ignore_errors=True)
@@ -147,6 +152,11 @@ class Generation:
     def is_running(self) -> bool:
         """Whether the query still runs: it has not drained, failed or been stopped."""
         return self._is_quiet or self._queries.are_active
+
+    @property
+    def has_lost_its_servers(self) -> bool:
+        """Whether the source answers at an address only that was mute when the query began."""
+        return self._mute is not None and self._mute.have_taken_over()
 
     def failures(self) -> list[StreamingQueryException]:
         """Returns the errors that ended its queries, if there were any."""
@@ -270,6 +280,7 @@ class QuerySetup:
         generation: Its number.
         turn: Whether it reads in turn with another query.
         epochs: Of the source's leaders that had everything before the starts, where known.
+        source_id: The source's own id: nothing is read of another cluster.
     """
 
     name: str
@@ -280,6 +291,7 @@ class QuerySetup:
     generation: int = 0
     turn: Turn | None = None
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    source_id: str = ""
 
 
 def replication_query(
@@ -323,6 +335,7 @@ def _source(
         )
         options |= setup.turn.options if setup.turn else {}
         whose = {"flow": str(config.flow), "generation": f"{config.flow}#{setup.generation}"}
+        options["clusterId"] = setup.source_id
         source = spark.readStream.format(SHARED).options(**options, **whose)
     else:
         options = source_options(consumer, starts, is_bounded=is_bounded, tasks=reading.tasks)

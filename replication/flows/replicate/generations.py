@@ -202,6 +202,11 @@ class Generations:
             lambda: self._tasks.misfit(len(self.whole.partitions), self._readings), time.monotonic()
         )
 
+    @property
+    def have_lost_their_servers(self) -> bool:
+        """Whether the source answers at addresses only that one of them was not told."""
+        return any(generation.has_lost_its_servers for generation, _ in self._running)
+
     def record_progress(self) -> bool:
         """Records the progress of each; true if a batch of any has finished.
 

@@ -265,7 +265,7 @@ class _FlowLoop:
                 check_at = time.monotonic() + check_seconds
 
     def _is_outdated(self, running: Generations) -> bool:
-        """Returns whether *running* must end: its topics have changed, or another mode fits."""
+        """Returns whether *running* must end: what it reads, where, or how is not that any more."""
         if running.replaced:
             text = names_of(self._flow, running.replaced)
             self._context.log.info("topics_replaced", text=text)
@@ -274,6 +274,9 @@ class _FlowLoop:
             return True
         if text := running.misfit():
             self._context.log.info("mode_no_longer_fits", mode=running.mode, text=text)
+            return True
+        if running.have_lost_their_servers:
+            self._context.log.info("source_addresses_changed", cluster=self._flow.source)
             return True
         return False
 

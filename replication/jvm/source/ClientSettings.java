@@ -36,14 +36,21 @@ final class ClientSettings implements Serializable {
 
   private final HashMap<String, Object> properties;
   private final String flow;
+  private final String cluster;
   private final int tasks;
   private final long timeoutMs;
   private final long singleBytes;
 
   private ClientSettings(
-      Map<String, Object> properties, String flow, int tasks, long timeoutMs, long singleBytes) {
+      Map<String, Object> properties,
+      String flow,
+      String cluster,
+      int tasks,
+      long timeoutMs,
+      long singleBytes) {
     this.properties = new HashMap<>(properties);
     this.flow = flow;
+    this.cluster = cluster;
     this.tasks = tasks;
     this.timeoutMs = timeoutMs;
     this.singleBytes = singleBytes;
@@ -65,7 +72,8 @@ final class ClientSettings implements Serializable {
     properties.put(ConsumerConfig.MAX_POLL_RECORDS_CONFIG, String.valueOf(records));
     long timeoutMs = options.getLong("kafkaConsumer.pollTimeoutMs", 120_000);
     String flow = options.getOrDefault("flow", "");
-    return new ClientSettings(properties, flow, tasks, timeoutMs, BYTES / tasks);
+    String cluster = options.getOrDefault("clusterId", "");
+    return new ClientSettings(properties, flow, cluster, tasks, timeoutMs, BYTES / tasks);
   }
 
   /** Whose records are read; empty if nobody may pause partitions of them. */
@@ -74,7 +82,7 @@ final class ClientSettings implements Serializable {
   }
 
   Consumer<byte[], byte[]> connect() {
-    return new BoundedClient(new HashMap<>(properties), new PollBudget(polledBytes()));
+    return new BoundedClient(new HashMap<>(properties), new PollBudget(polledBytes(), cluster));
   }
 
   /** Closes a client without a wait for the answer to its last fetch. */
@@ -186,7 +194,7 @@ final class ClientSettings implements Serializable {
   private ClientSettings with(Map<String, String> changed, long bytes) {
     Map<String, Object> all = new HashMap<>(properties);
     all.putAll(changed);
-    return new ClientSettings(all, flow, tasks, timeoutMs, bytes);
+    return new ClientSettings(all, flow, cluster, tasks, timeoutMs, bytes);
   }
 
   /** The bytes that some records take, without their headers. */
