@@ -4,7 +4,6 @@
 """
 
 import os
-import pwd
 import resource
 import socket
 import subprocess
@@ -60,8 +59,6 @@ class Machine:
         host: Its name.
         has_address: Whether that name resolves, or the environment names another one.
         has_local_ip: Whether ``SPARK_LOCAL_IP`` is an address of this machine, or not set.
-        user: The user's name, empty if its number has none.
-        user_id: That number.
         umask: What is taken from the rights of new files.
         memory_mb: All memory; 0 if unknown.
         places: The files and folders of a job.
@@ -71,8 +68,6 @@ class Machine:
     host: str
     has_address: bool = True
     has_local_ip: bool = True
-    user: str
-    user_id: int
     umask: int = 0o022
     memory_mb: int = 0
     places: tuple[MachinePlace, ...] = ()
@@ -94,14 +89,6 @@ def problems(machine: Machine, master: str) -> list[str]:
             f"SPARK_CONF_DIR has a spark-env.sh that sets SPARK_HOME={machine.other_spark}, which "
             "would start another Spark than the one of this set-up: unset SPARK_CONF_DIR, or name "
             "a folder whose spark-env.sh leaves SPARK_HOME alone"
-        )
-    if not machine.user:
-        found.append(
-            f"the user {machine.user_id} has no name on this machine, and Spark's Hadoop needs "
-            "one: start the job as another one, let an administrator add it to /etc/passwd, or "
-            "give it a name by nss_wrapper: export LD_PRELOAD=libnss_wrapper.so "
-            "NSS_WRAPPER_GROUP=/etc/group and NSS_WRAPPER_PASSWD with a file of your own that has "
-            f"the line mirror:x:{machine.user_id}:0::/tmp:/bin/sh"
         )
     if machine.umask & OWN_RIGHTS:
         found.append(
@@ -146,7 +133,7 @@ def look(config: MirrorConfig, environ: Mapping[str, str]) -> Machine:
     """Looks at this machine, for a driver that runs *config*."""
     mask = os.umask(0)
     os.umask(mask)
-    host, user = socket.gethostname(), os.geteuid()
+    host = socket.gethostname()
     state = local_path(config.state_dir)
     places = [
         MachinePlace(
@@ -167,8 +154,6 @@ def look(config: MirrorConfig, environ: Mapping[str, str]) -> Machine:
         host=host,
         has_address=any(environ.get(name) for name in NAMED_ELSEWHERE) or _resolves(host),
         has_local_ip=_is_own(environ.get("SPARK_LOCAL_IP", "")),
-        user=_name_of(user) or "",
-        user_id=user,
         umask=mask,
         memory_mb=_memory_mb(),
         places=tuple(places),
@@ -259,13 +244,6 @@ def _other_spark(conf_dir: str) -> str:
         return ""
     found = os.fsdecode(done.stdout)
     return "" if found == OURS else found
-
-
-def _name_of(user_id: int) -> str | None:
-    try:
-        return pwd.getpwuid(user_id).pw_name
-    except KeyError:
-        return None
 
 
 def _memory_mb() -> int:

@@ -15,12 +15,14 @@ if __name__ == "__main__" and not getattr(sys.flags, "safe_path", False):
 
 import argparse
 import os
+import pwd
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Final
+from zipfile import ZipFile
 
 from replication.config.clients.secrets import SPARK_REDACTION
 from replication.config.home import (
@@ -71,6 +73,8 @@ CALM: Final = "-XX:PerfDataSamplingInterval=1000"
 of a core."""
 
 DRIVER_OPTIONS: Final = f"{LATE_OPTIMIZER} {CALM} {NO_HALF_DRIVER}"
+
+NAMED_USER: Final = "replication.agent.NamedUser"
 
 JSON_LOG: Final = "-Dreplication.log.format=json"
 """Of the driver's JVM, whose lines conf/log4j2.properties shapes."""
@@ -220,7 +224,11 @@ class _Start:
         ours: Arguments = [("--conf", f"{DRIVER_PYTHON}={self.python}")]
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
-        options = [DRIVER_OPTIONS, java_options, *_temporary_files(self.environ.get(RUN_FOLDER))]
+        options = [
+            *(DRIVER_OPTIONS, java_options),
+            *_temporary_files(self.environ.get(RUN_FOLDER)),
+            *_named_user(self.environ),
+        ]
         if is_local_mode(self.master):  # tasks run in the driver, and have its class path
             if LOCAL_IP not in self.environ:
                 variables |= _own_address(self.environ)
@@ -298,6 +306,23 @@ def _files(
 def _temporary_files(folder: str | None) -> list[str]:
     """Returns the option for Java's and Spark's temporary files."""
     return [written(f"-Djava.io.tmpdir={folder}")] if folder else []
+
+
+def _named_user(environ: Mapping[str, str]) -> list[str]:
+    """Returns the options for a user without a name, as OpenShift has: Hadoop's login needs one."""
+    user = os.geteuid()
+    try:
+        pwd.getpwuid(user)
+    except KeyError:
+        folder = Path(environ.get(RUN_FOLDER) or home() / "py-files")
+        agent = folder / "named-user.jar"
+        with ZipFile(OUR_JAR) as ours, ZipFile(agent, "w") as jar:
+            jar.writestr("META-INF/MANIFEST.MF", f"Premain-Class: {NAMED_USER}\n")
+            jar.writestr(entry := f"{NAMED_USER.replace('.', '/')}.class", ours.read(entry))
+        own = environ.get("HOME", "")
+        place = own if own != "/" and os.access(own, os.W_OK) else str(folder)
+        return [written(f"-javaagent:{agent}=user{user}", f"-Duser.home={place}")]
+    return []
 
 
 def _own_address(environ: Mapping[str, str]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from replication.control.machine import (
 from tests.support.one_flow_files import YAML
 from tests.support.settings import load_file
 
-FIT = Machine(host="h", user="u", user_id=1)
+FIT = Machine(host="h")
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,6 @@ FIT = Machine(host="h", user="u", user_id=1)
         pytest.param({"has_address": False}, "local[4]", "", id="a local driver needs no name"),
         pytest.param({"has_address": False}, "spark://m:7077", "'h' has no address", id="host"),
         pytest.param({"has_local_ip": False}, "local[4]", "SPARK_LOCAL_IP", id="SPARK_LOCAL_IP"),
-        pytest.param({"user": ""}, "local[4]", "the user 1 has no name", id="user"),
         pytest.param({"umask": 0o777}, "local[4]", "umask 0777", id="umask"),
         pytest.param({"umask": 0o077}, "local[4]", "", id="a careful umask"),
         pytest.param(
@@ -59,9 +58,9 @@ def test_a_problem_is_one_line(facts: dict[str, Any], master: str, said: str) ->
 
 
 def test_all_problems_are_said_at_once() -> None:
-    machine = replace(FIT, user="", umask=0o700, has_local_ip=False)
+    machine = replace(FIT, umask=0o700, has_local_ip=False)
 
-    assert len(problems(machine, "yarn")) == 3
+    assert len(problems(machine, "yarn")) == 2
 
 
 def test_what_lasts_in_a_folder_that_is_cleaned_and_a_heap_beyond_the_memory_are_warnings() -> None:
@@ -88,7 +87,6 @@ def test_this_machine_is_seen_as_it_is(tmp_path: Path) -> None:
         },
     )
 
-    assert machine.user_id == os.geteuid()
     assert machine.memory_mb > 0
     dirs, state, address, spark = problems(machine, "local[4]")
     assert f"{tmp_path}/file of SPARK_LOCAL_DIRS" in dirs

@@ -325,3 +325,34 @@ def test_kubernetes_with_a_place_for_uploads_takes_the_files_of_this_machine() -
 
     assert values(words, "--jars")[0].endswith("/replication.jar")
     assert words[-5] == f"{REPOSITORY}/jobs/mirror.py"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_hadoop_takes_a_user_without_a_name(tmp_path: Path) -> None:
+    """OpenShift starts programs so. SparkSubmit asks Hadoop for the user before all else."""
+    user = 123_456
+
+    def login(*options: str) -> subprocess.CompletedProcess[str]:
+        spark = next(PYTHON.parents[1].glob("lib/python*/site-packages/pyspark/jars"))
+        become = f"setpriv --reuid {user} --regid 0 --clear-groups".split()
+        asked = ("-cp", f"{spark}/*", "org.apache.hadoop.security.UserGroupInformation")
+        return subprocess.run(
+            [*become, "java", *options, *asked],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "geteuid", lambda: user)
+        words = command(REPLICATION_RUN=str(tmp_path), HOME="/")
+    (options,) = values(words, "--driver-java-options")
+    for folder in (tmp_path, *tmp_path.parents[:2]):
+        folder.chmod(0o755)
+    ours = [one for one in shlex.split(options) if one.startswith(("-javaagent", "-Duser"))]
+
+    assert login().returncode != 0
+    assert f"User: user{user}" in login(*ours).stdout
+    assert f"-Duser.home={tmp_path}" in ours
+    assert "-javaagent" not in " ".join(command())

@@ -137,7 +137,9 @@ SUBJECTS: Final = (
         ),
         _cluster("commands/*"),
     ),
-    Subject(("replication/deploy/*", "conf/deploy/*"), ("tests/deploy/*.py",)),
+    Subject(
+        ("replication/deploy/*", "replication/jvm/agent/*", "conf/deploy/*"), ("tests/deploy/*.py",)
+    ),
 )
 """The narrow ones first: in this order their tests run."""
 
