@@ -155,7 +155,7 @@ class _Line:
         pairs: dict[str, LogValue] = {} if self.flow is None else {"flow": self.flow}
         pairs |= {"event": self.event, **self.fields}
         if self.text is not None:
-            pairs["text"] = self.text
+            pairs["text"] = _on_one_line(self.text)
         return " ".join(f"{name}={_quoted(value)}" for name, value in pairs.items())
 
 
@@ -202,6 +202,14 @@ class JsonFormatter(_Formatter):
 
 def _plain(value: object) -> LogValue:
     return value if isinstance(value, (str, int, float, type(None))) else str(value)
+
+
+def _on_one_line(text: str) -> str:
+    r"""Returns the lines of *text* as sentences and items: nobody wants to read ``\n``."""
+    found = ""
+    for line in filter(None, (line.strip(" \t\r").removeprefix("- ") for line in text.split("\n"))):
+        found += f"{' ' if found[-1] in '.:;,' else '; '}{line}" if found else line
+    return found
 
 
 def _quoted(value: LogValue) -> str:

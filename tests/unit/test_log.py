@@ -73,9 +73,9 @@ def _tokyo(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
             id="what would be misread is quoted",
         ),
         pytest.param(
-            {"text": "größte\nzuerst\n"},
-            r'event=restarting text="größte\nzuerst"',
-            id="lines stay one",
+            {"text": "größte\nzuerst:\n  - a\n    next.\nMore\n"},
+            'event=restarting text="größte; zuerst: a; next. More"',
+            id="lines become one",
         ),
         pytest.param(
             {"text": "\x1b[31m\u2028\x9b"},
