@@ -23,7 +23,8 @@ import org.apache.logging.log4j.message.SimpleMessage;
  * <p>Lines of one logger that differ in values and clients only have one shape. The first ones of a
  * shape are logged. What follows is counted, and is one line after a minute and then every ten
  * minutes, until the shape has not been seen for five minutes. A stack trace is logged once for
- * each shape; an error of Kafka's is about a cluster and not about code, so it has none.
+ * each shape; an error of Kafka's is about a cluster and not about code, so it has none, and
+ * neither has one of ours: a task ends by it as it should.
  */
 public final class LogLimit extends AbstractFilter {
   static final int FIRST_LINES = 2;
@@ -41,6 +42,7 @@ public final class LogLimit extends AbstractFilter {
       Pattern.compile("\\R\\s+(at \\S+\\(.*|\\.\\.\\. \\d+ more)(?=\\R|$)");
 
   private static final String ERRORS_OF_KAFKA = "org.apache.kafka.common.errors.";
+  private static final String OURS = "replication.";
 
   private static final List<LogLimit> INSTALLED = new ArrayList<>(); // guarded by the class
 
@@ -133,8 +135,9 @@ public final class LogLimit extends AbstractFilter {
     if (thrown == null) {
       return true;
     }
-    boolean isNew =
-        !shape.hasTrace && !rootOf(thrown).getClass().getName().startsWith(ERRORS_OF_KAFKA);
+    String kind = rootOf(thrown).getClass().getName();
+    boolean isExplained = kind.startsWith(ERRORS_OF_KAFKA) || kind.startsWith(OURS);
+    boolean isNew = !shape.hasTrace && !isExplained;
     shape.hasTrace = true;
     if (!isNew) {
       say(event, textOf(event));

@@ -131,6 +131,24 @@ final class LogLimitTest {
   }
 
   @Test
+  void anErrorByWhichOursEndsATaskHasNoTrace() {
+    log("Exception in task 0.0", new RuntimeException(new EndedByUs("the log was cut")));
+
+    String cause = EndedByUs.class.getName() + ": the log was cut";
+    String error = "java.lang.RuntimeException: " + cause;
+    assertEquals(
+        List.of("Exception in task 0.0 (" + error + ", caused by " + cause + ")"), taken());
+  }
+
+  private static final class EndedByUs extends RuntimeException {
+    private static final long serialVersionUID = 1;
+
+    private EndedByUs(String text) {
+      super(text);
+    }
+  }
+
+  @Test
   void whatIsSaidWithoutItsTraceHasNoneInItsTextEither() {
     String text =
         "Lost task 1.1: bad\n\tSuppressed: worse\n\t\tat a.B.c(B.java:1)\n\t\t... 9 more\nEnd";
