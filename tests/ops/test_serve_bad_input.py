@@ -1,7 +1,6 @@
 """`serve` as a process beside real clusters: odd names in every view, no state.dir, a long day."""
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -10,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from replication.config.file import load_config
@@ -19,9 +18,9 @@ from replication.figures.observation import GroupFigures, TopicFigures
 from replication.figures.words import Holder, part_words
 from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
-from replication.state.claim import LeaseName
 from tests.support.cli import ok, run
 from tests.support.flows import unique_flow
+from tests.support.lease_member import MEMBER, lease_member
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import own_memory
@@ -66,24 +65,10 @@ def file(clusters: Clusters, tmp_path: Path, topic_name: str, flow: Flow) -> Ite
         groups=tuple(GroupFigures(name, {"group_lag_records": 5.0}, {"exact": 1}) for name in ODD),
     )
     publisher = FlowPublisher(load_config(str(file)).flows[0])
-    publisher.publish(look, {"records": Holder(1, "member", "host/A->B/1")})
+    publisher.publish(look, {"records": Holder(1, MEMBER, "host/A->B/1")})
     publisher.close()
-    joined = threading.Event()
-    properties = {
-        "bootstrap.servers": clusters[1].bootstrap,
-        "group.id": LeaseName(flow).group,  # only who is in it is believed
-        "group.instance.id": "member",
-    }
-    owner = Consumer(properties)
-    owner.subscribe([rf"^mm2-status\.{flow.source}\."], on_assign=lambda *_: joined.set())
-
-    def is_member() -> bool:
-        owner.poll(0.1)
-        return joined.is_set()
-
-    wait_until(is_member, START_SECONDS)
-    yield file
-    owner.close()
+    with lease_member(clusters[1], flow):
+        yield file
 
 
 @contextmanager
@@ -171,7 +156,7 @@ def test_forged_words_do_not_deafen_serve(clusters: Clusters, file: Path, flow: 
         )
         wait_until(lambda: served.ask(at).json["state"] == "running", START_SECONDS)
         paused = replace(observed(0), flow=flow, state="paused")
-        publisher.publish(paused, {"records": Holder(1, "member", "host/A->B/1")})
+        publisher.publish(paused, {"records": Holder(1, MEMBER, "host/A->B/1")})
         wait_until(lambda: served.ask(at).json["state"] == "paused", START_SECONDS)
     publisher.close()
 

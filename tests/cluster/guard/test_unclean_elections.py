@@ -92,8 +92,13 @@ def test_an_unclean_election_is_noticed_although_the_log_has_grown(
 
     got = numbers(target, remote)
     if side == "source":
-        assert got == [*range(100), *range(200, 260), *range(300, 330)]
-        assert translations(flow, topic_name, 80, 170) == [Exact(100), Exact(190)]
+        after = [*range(200, 260), *range(300, 330)]
+        twice = got[100 : -len(after)]  # what Spark's own source has read behind the cut before
+        assert (got[:100], got[-len(after) :]) == ([*range(100)], after)
+        assert {*twice} <= {*after}
+        assert reader == "spark" or not twice
+        begin = 100 + len(twice)
+        assert translations(flow, topic_name, 80, 170) == [Exact(begin), Exact(begin + 90)]
     else:
         assert got == [*range(80), *range(200, 260), *range(80, 100), *range(300, 330)]
     (event,) = [each for each in stored(flow.tables, "events") if each.kind == "jumped"]
