@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -37,14 +36,13 @@ def flow() -> Flow:
 
 
 @pytest.fixture
-def file(clusters: Clusters, tmp_path: Path, flow: Flow) -> Iterator[Path]:
+def file(clusters: Clusters, tmp_path: Path, flow: Flow) -> Path:
     """A file of that flow, whose owner has said how it is."""
     file = write_config(tmp_path, clusters, "orders", flow=flow)
     publisher = FlowPublisher(load_config(str(file)).flows[0])
     publisher.publish(look(flow), {"records": Holder(1, MEMBER, "host/A->B/1")})
     publisher.close()
-    with lease_member(clusters[1], flow):
-        yield file
+    return file
 
 
 def topic(name: str, lag: float, seconds: float | None) -> TopicFigures:
@@ -70,14 +68,15 @@ def look(flow: Flow) -> Observation:
     )
 
 
-def test_the_last_word_is_shown_and_soon(file: Path, flow: Flow) -> None:
-    with in_time(COMMAND_SECONDS, "status"):
-        shown = ok(run("status", file)).stdout.splitlines()
+def test_the_last_word_is_shown_and_soon(clusters: Clusters, file: Path, flow: Flow) -> None:
+    with lease_member(clusters[1], flow):
+        with in_time(COMMAND_SECONDS, "status"):
+            shown = ok(run("status", file)).stdout.splitlines()
+        (as_json,) = json.loads(ok(run("status", file, "--json")).stdout)["flows"]
 
     how = "real-time, 2 tasks of the shared source"
     assert shown[0].startswith(f"{flow}: running, generation 3, {how}, heard ")
     assert shown[1] == "  lag 1 412 records, 0.6 s   10 213 records/s"
-    (as_json,) = json.loads(ok(run("status", file, "--json")).stdout)["flows"]
     assert as_json["last_word"]["figures"]["lag_records"] == 1_412
     group = as_json["lease_group"]  # a cluster that has just started may have no coordinator yet
     assert group["members"] == [MEMBER] or group["unknown"]
