@@ -10,11 +10,10 @@ from dataclasses import dataclass
 
 from replication.errors import ConfigError, printable
 from replication.model import TopicPartition
-from replication.offsets.position_file import csv_lines
+from replication.offsets.goals import LARGEST_OFFSET
+from replication.offsets.position_file import LARGEST_PARTITION, csv_lines
 
 FIELDS = 4
-LARGEST_PARTITION = 2**31 - 1
-LARGEST_OFFSET = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -40,10 +40,6 @@ final class PollBudget extends ByteArrayDeserializer implements ClusterResourceL
     }
   }
 
-  PollBudget(long most) {
-    this(most, "");
-  }
-
   PollBudget(long most, String cluster) {
     this.most = most;
     this.cluster = cluster;

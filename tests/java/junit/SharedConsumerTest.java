@@ -89,7 +89,7 @@ final class SharedConsumerTest {
 
     private Client(ClientSettings settings) {
       super(OffsetResetStrategy.NONE);
-      budget = new PollBudget(settings.polledBytes());
+      budget = new PollBudget(settings.polledBytes(), "");
     }
 
     /** As Kafka's client: a partition that is no longer assigned is not paused either. */
