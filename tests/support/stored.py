@@ -21,6 +21,11 @@ def stored(state: State, table: str, condition: str = "TRUE", order: str = "at")
     return [Row(**row) for row in reader(state).query(table, sql)]
 
 
+def record_events(state: State) -> list[Row]:
+    """The events that are not of groups: on shared brokers, groups of other tests come and go."""
+    return stored(state, "events", '"group" IS NULL')
+
+
 def stored_runs(state: State, flow: Flow, tp: TopicPartition) -> list[OffsetRun]:
     """The offset map of one partition."""
     return reader(state).offsets(flow).runs(tp)

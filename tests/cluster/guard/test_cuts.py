@@ -15,7 +15,7 @@ from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored_runs
 from tests.support.topics import assert_equal, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(900)]
@@ -62,6 +62,6 @@ def test_a_cut_before_any_commit_loses_and_repeats_nothing(
     assert 4 <= cuts < MOST_COMMITS, "each run commits a few times"
     assert_equal(clusters, topic_name)
     tables = Tables(spark, tmp_path.as_uri())
-    assert stored(tables, "events") == []
+    assert record_events(tables) == []
     (run,) = stored_runs(tables, FLOW, TopicPartition(topic_name, 0))
     assert (run.src_from, run.src_until, run.tgt_from, run.is_dense) == (0, sent, 0, True)

@@ -15,7 +15,7 @@ from replication.kafka.reader import read_records
 from replication.model import NewTopic, TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
-from tests.support.stored import stored
+from tests.support.stored import record_events
 from tests.support.topics import copied, fill, now_ms, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -112,4 +112,4 @@ def test_timestamps_that_the_target_sets_are_not_compared_after_a_crash(
     flow.join()
 
     assert copied(clusters, topic_name) == 150
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []

@@ -20,7 +20,7 @@ from replication.positions.verify import MOST_OF_PARTITION
 from replication.state.tables import Tables
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters
-from tests.support.stored import stored
+from tests.support.stored import record_events, stored
 from tests.support.topics import delete_records, now_ms, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -236,7 +236,7 @@ def test_nothing_of_records_without_timestamps_is_lost_or_repeated(
     RunningFlow(spark, tmp_path / "crashed", config, "drain").join()
 
     assert values(target, f"A.{topic_name}") == list(range(60))
-    assert stored(crashed.tables, "events") == []
+    assert record_events(crashed.tables) == []
     assert [event.reaction for event in stored(lost.tables, "events")] == ["match"]
 
 

@@ -18,7 +18,7 @@ from tests.support.doctored import look as look_again
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
-from tests.support.stored import stored
+from tests.support.stored import record_events
 from tests.support.topics import assert_equal, copied, fill
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -76,7 +76,7 @@ def test_a_file_with_the_same_aliases_for_other_clusters_is_refused_before_it_ch
     assert "does not name its clusters; topics of it are on A and B" in shown.stdout
     RunningFlow(spark, state, flow_config(source, target, topic_name), "drain").join()
     assert_equal(clusters, topic_name)
-    assert stored(state, "events") == []
+    assert record_events(state) == []
 
 
 def test_a_cluster_that_was_replaced_on_purpose_is_accepted_by_its_id(

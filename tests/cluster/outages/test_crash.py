@@ -34,7 +34,7 @@ from tests.support.gate.clock import Limit
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import family, kill, kill_tree, living
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored_runs
 from tests.support.topics import fill, now_ms
 from tests.support.waiting import Late, measured
 
@@ -90,7 +90,7 @@ def test_crashes_lose_and_repeat_nothing(
     for report in compare(source.bootstrap, target.bootstrap, topics.remote).values():
         assert report.is_equal, str(report)
     state = tmp_path / "state"
-    assert stored(state, "events") == []
+    assert record_events(state) == []
     for partition in range(3):
         (run,) = stored_runs(state, FLOW, TopicPartition(topics.dense, partition))
         assert run.is_dense

@@ -20,7 +20,7 @@ from tests.support.gate.clock import Limit
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import kill_tree
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored_runs
 from tests.support.topics import send_records
 from tests.support.transformed import SETTINGS, assert_transformed, people, unsafe_answers
 from tests.support.waiting import Late
@@ -64,7 +64,7 @@ def test_crashes_lose_and_repeat_nothing_of_what_is_transformed(
     assert finished.returncode == 0, finished.stdout[-3000:]
     assert_transformed(clusters, topic_name, PARTITIONS)
     state = tmp_path / "state"
-    assert stored(state, "events") == []
+    assert record_events(state) == []
     for partition in range(PARTITIONS):
         runs = stored_runs(state, FLOW, TopicPartition(topic_name, partition))
         assert unsafe_answers(clusters, topic_name, partition, OffsetMap(runs)) == []

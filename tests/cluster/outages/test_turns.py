@@ -20,7 +20,7 @@ from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.process_tree import kill_tree
 from tests.support.proxy import proxied_broker
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored_runs
 from tests.support.topics import assert_equal, fill, now_ms
 from tests.support.waiting import Late
 
@@ -65,7 +65,7 @@ def test_two_queries_in_turn_copy_everything_once_and_in_order(
         (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, partition))
         assert run.is_dense
         assert run.src_from == run.tgt_from == 0
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []
 
 
 @pytest.mark.job

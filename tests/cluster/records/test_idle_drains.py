@@ -15,7 +15,7 @@ from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.groups import commit, committed
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
-from tests.support.stored import stored
+from tests.support.stored import record_events, stored
 from tests.support.topic_settings import alter_topic
 from tests.support.topics import assert_copies, assert_equal, fill, send, send_records
 from tests.support.transformed import SETTINGS, assert_transformed, people
@@ -115,7 +115,7 @@ def test_a_drain_with_transforms_starts_spark_for_what_is_new_only(
     code, has_started, said = drained()
     assert (code, has_started) == (0, True), "counted by the transform that is recorded"
     assert_transformed(clusters, topic_name, 2)
-    assert stored(state, "events") == []
+    assert record_events(state) == []
 
 
 @pytest.mark.job

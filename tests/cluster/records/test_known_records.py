@@ -23,7 +23,7 @@ from tests.support.flows import RunningFlow, flow_config
 from tests.support.known import known_map, known_until
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored_runs
 from tests.support.topics import assert_equal, copied, fill, now_ms, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -64,7 +64,7 @@ def test_a_record_is_in_the_map_long_before_its_batch_ends(
     answers = [(sparse.translate(upstream), at) for upstream, at in pairs]
     assert not any(isinstance(answer, NoAnswer) for answer, _ in answers)
     assert all(at - 100 <= answer.offset <= at for answer, at in answers)  # type: ignore[union-attr]
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []
 
 
 def test_what_an_earlier_process_has_stored_is_known_with_what_is_new(
@@ -108,7 +108,7 @@ def test_an_idle_transactional_partition_outlives_its_retention(
     flow.join()
 
     assert copied(clusters, topic_name) == committed + 30
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []
 
 
 def test_a_quota_on_the_target_repeats_nothing_whatever_the_client_id(

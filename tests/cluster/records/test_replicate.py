@@ -16,7 +16,7 @@ from replication.model import Mode, TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored, stored_runs
 from tests.support.topics import assert_equal, copied, difficult, fill, now_ms, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -134,7 +134,7 @@ def test_stopping_in_mid_copy_loses_and_repeats_nothing(
         (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, partition))
         assert run.is_dense
         assert run.src_from == run.tgt_from == 0
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []
 
 
 @pytest.mark.parametrize(

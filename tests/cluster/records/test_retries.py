@@ -11,7 +11,7 @@ from replication.model import TopicPartition
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored, stored_runs
 from tests.support.topics import assert_equal, copied, fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -101,7 +101,7 @@ def test_runs_that_cannot_be_written_are_written_later(
     (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, 0))
     assert run.is_dense
     assert run.count == 200
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []
 
 
 def test_a_flow_whose_map_cannot_be_written_at_its_start_tries_again(

@@ -13,7 +13,7 @@ from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.said import SaidLines
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored_runs
 from tests.support.topics import assert_equal, copied, difficult, fill, now_ms, send, send_records
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
@@ -55,7 +55,7 @@ def test_two_tasks_copy_200_partitions(
     for partition in (0, 199):
         (run,) = stored_runs(flow.tables, FLOW, TopicPartition(topic_name, partition))
         assert run.is_dense
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []
 
 
 @pytest.mark.parametrize(
@@ -147,4 +147,4 @@ def test_spark_s_own_source_copies_as_well(
 
     assert tasks_of(said) == [("spark", 3)]
     assert_equal(clusters, topic_name)
-    assert stored(flow.tables, "events") == []
+    assert record_events(flow.tables) == []

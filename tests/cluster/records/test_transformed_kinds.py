@@ -28,7 +28,7 @@ from tests.support.groups import commit
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
 from tests.support.settings import IDENTITY
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored, stored_runs
 from tests.support.topics import now_ms, send_records
 from tests.support.transformed import (
     SETTINGS,
@@ -102,7 +102,7 @@ def test_what_follows_a_dropped_stretch_is_found_by_a_restart_and_by_groups(
     kept.rename(state)
     drained(islice(people(1, 7000), 700))
 
-    assert stored(state, "events") == []
+    assert record_events(state) == []
     assert_transformed(clusters, topic_name, 1)
     offsets = OffsetMap(stored_runs(state, FLOW, tp))
     assert unsafe_answers(clusters, topic_name, 0, offsets) == []
@@ -147,7 +147,7 @@ def test_a_compacted_topic_is_filtered_and_gets_other_keys_and_is_found_again(
     send(400)
     drain()
 
-    assert stored(state, "events") == [], "counted, and not looked for"
+    assert record_events(state) == [], "counted, and not looked for"
     assert_transformed(clusters, topic_name, 1, becomes)
     offsets = OffsetMap(stored_runs(state, FLOW, tp))
     assert unsafe_answers(clusters, topic_name, 0, offsets, becomes) == []

@@ -19,7 +19,7 @@ from replication.state.tables import Tables, now
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW
-from tests.support.stored import stored, stored_runs
+from tests.support.stored import record_events, stored, stored_runs
 from tests.support.topics import copied, fill, send_records
 from tests.support.transformed import (
     SETTINGS,
@@ -91,7 +91,7 @@ def test_what_the_map_lost_is_counted_and_compared_as_it_was_written(
 
     drains.drain(times)
 
-    assert stored(drains.state, "events") == []
+    assert record_events(drains.state) == []
     assert_transformed(clusters, topic_name, PARTITIONS, is_timed=timestamps == "preserve")
     for partition in range(PARTITIONS):
         tp = TopicPartition(topic_name, partition)
@@ -262,5 +262,5 @@ def test_a_stretch_that_is_dropped_as_a_whole_moves_the_position(
     flow.stop()
 
     assert stored_runs(tmp_path, FLOW, tp)[-1].src_until == 40_000
-    assert stored(tmp_path, "events") == []
+    assert record_events(tmp_path) == []
     assert copied(clusters, topic_name) == 0
