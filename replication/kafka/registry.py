@@ -52,6 +52,7 @@ TYPE: Final = "application/vnd.schemaregistry.v1+json"
 _OK: Final = 200
 _REDIRECTS: Final = 300
 INVALID_REQUEST: Final = 400
+FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 INCOMPATIBLE: Final = 409
 INVALID: Final = 422
@@ -216,6 +217,11 @@ class Registry:
         path = f"/subjects/{_quoted(subject)}/versions/{number}?deleted=true"
         return self._ask("GET", path, f"read {subject} version {number}", self._version)
 
+    def latest(self, subject: str) -> Version | None:
+        """Returns the latest version of a subject; None if there is none."""
+        path = f"/subjects/{_quoted(subject)}/versions/latest"
+        return self._ask("GET", path, f"read the latest {subject}", self._version, absent=None)
+
     def schema(self, number: int) -> Schema | None:
         """Returns the schema that has an id; None if none has."""
         path = f"/schemas/ids/{number}"
@@ -251,11 +257,20 @@ class Registry:
 
         return self._ask("POST", path, what, read, body=_body(schema), absent=None)
 
-    def register(self, subject: str, schema: Schema) -> int:
-        """Registers a schema under a subject, unless it is there; returns its id."""
+    def register(self, subject: str, schema: Schema) -> Version:
+        """Registers a schema under a subject, unless it is there.
+
+        Not every registry says which version that is: 0 then.
+        """
         path = f"/subjects/{_quoted(subject)}/versions"
         what = f"register a schema as {subject}"
-        return self._ask("POST", path, what, lambda found: _number(found["id"]), body=_body(schema))
+
+        def read(found: Json) -> Version:
+            return Version(
+                subject, _number(found.get("version") or 0), _number(found["id"]), schema
+            )
+
+        return self._ask("POST", path, what, read, body=_body(schema))
 
     def put(self, version: Version) -> None:
         """Registers a version under its own number and id; the subject is in mode IMPORT.

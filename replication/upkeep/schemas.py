@@ -7,7 +7,7 @@ from os.path import commonprefix
 from typing import Final, TypeVar
 
 from replication.errors import GuardError
-from replication.kafka.registry import Registry, RegistryError
+from replication.kafka.registry import FORBIDDEN, Registry, RegistryError
 from replication.schemas.difference import Held, RegistryDifference, difference, waves
 from replication.schemas.subjects import on_target, subject_for, topic_of
 from replication.schemas.values import Part, Reference, Schema, Version
@@ -229,6 +229,7 @@ class TranslatedSchemas:
     def __init__(self, source: Registry, target: Registry) -> None:
         self._source = source
         self._target = target
+        self._latest: dict[str, Version | None] = {}  # by subject of the source
 
     def each(self, ask: Callable[[Item], Read], items: Iterable[Item]) -> list[Read]:
         """Asks for each of *items*, some at the same time, as `Registry.each` does."""
@@ -251,10 +252,23 @@ class TranslatedSchemas:
         Raises:
             RegistryError: A registry does not answer, or refuses.
         """
-        schema = self._source.schema(number)
-        if schema is None:
-            return None
-        uses = {subject for subject, _ in self._source.uses(number)}
+        schema: Schema | None
+        own = f"{topic}-{part}"
+        known = self._latest.get(own)
+        if own not in self._latest or (known is not None and known.id < number):
+            try:
+                known = self._source.latest(own)
+            except RegistryError as error:
+                if error.status != FORBIDDEN and not error.is_unsupported:
+                    raise
+                known = None  # whoever may not read this subject may read that of the record
+            self._latest[own] = known
+        if known is not None and known.id == number:  # as most are: one request tells all
+            schema, uses = known.schema, {own}
+        else:
+            if (schema := self._source.schema(number)) is None:
+                return None
+            uses = {subject for subject, _ in self._source.uses(number)}
         _, subject = subject_for(uses, topic, part, remote)
         return self._registered(subject, schema, partial(on_target, remote=remote))
 
@@ -284,6 +298,5 @@ class TranslatedSchemas:
             there = self._registered(named(one.subject), needed, named)
             references.append(Reference(one.name, there.subject, there.number))
         own = Schema(schema.text, schema.kind, tuple(references), schema.contract)
-        number = self._target.register(subject, own)
-        found = self._target.lookup(subject, own)
-        return found or Version(subject, 0, number, own)
+        there = self._target.register(subject, own)
+        return there if there.number else self._target.lookup(subject, own) or there

@@ -93,6 +93,7 @@ class FakeRegistry:
         user: Who may ask, as ``user:password``; everybody if empty.
         fault: A status that each request gets; none if 0.
         has_guids: Whether it knows GUIDs, as Confluent's does since version 8.
+        says_versions: Whether it says a schema's version when it registers it, as some do.
         has_lists: Whether it lists schemas, as Confluent's does.
         page: How many of them it lists at once.
         limit: How many requests it answers in a second; any number if 0.
@@ -101,6 +102,7 @@ class FakeRegistry:
         has_modes: Whether it knows modes, and so ids that others give.
         words: The registry's own with a fault.
         garbage: What each request gets in the place of an answer; nothing if empty.
+        forbidden: A subject that the user may not read; none if empty.
         held: While it is set, answers wait.
         asked: The method and path of each request.
     """
@@ -109,6 +111,7 @@ class FakeRegistry:
     user: str = ""
     fault: int = 0
     has_guids: bool = True
+    says_versions: bool = True
     has_lists: bool = True
     page: int = 1000
     limit: int = 0
@@ -117,6 +120,7 @@ class FakeRegistry:
     has_modes: bool = True
     words: str = "planted"
     garbage: bytes = b""
+    forbidden: str = ""
     held: threading.Event = field(default_factory=threading.Event)
     asked: list[str] = field(default_factory=list)
     contexts: dict[str, Context] = field(default_factory=dict)
@@ -169,12 +173,22 @@ class FakeRegistry:
                 return 200, [prefix + subject for subject in context.subjects]
             case "GET", ["subjects", subject, "versions"]:
                 return numbers(context, subject)
+            case "GET", ["subjects", self.forbidden, *_]:
+                return error(403, 40301, "User is denied operation Read")
+            case "GET", ["subjects", subject, "versions", "latest"]:
+                there = context.subjects.get(subject)
+                return (
+                    version(context, subject, max(there), prefix) if there else no_subject(subject)
+                )
             case "GET", ["subjects", subject, "versions", number]:
                 return version(context, subject, int(number), prefix)
             case "POST", ["subjects", subject]:
                 return looked_up(context, subject, body)
             case "POST", ["subjects", subject, "versions"]:
-                return context.register(subject, body)
+                status, given = context.register(subject, body)
+                if status == 200 and self.says_versions:
+                    given |= {"version": looked_up(context, subject, body)[1]["version"]}
+                return status, given
             case "GET", ["schemas", "ids", number]:
                 found = context.schemas.get(int(number))
                 return (200, found) if found else error(404, 40403, f"Schema {number} not found")
@@ -228,10 +242,15 @@ def error(status: int, code: int, text: str) -> Answer:
     return status, {"error_code": code, "message": text}
 
 
+def no_subject(subject: str) -> Answer:
+    """The answer about a subject that is not there."""
+    return error(404, 40401, f"Subject '{subject}' not found.")
+
+
 def numbers(context: Context, subject: str) -> Answer:
     """GET /subjects/{subject}/versions."""
     if subject not in context.subjects:
-        return error(404, 40401, f"Subject '{subject}' not found.")
+        return no_subject(subject)
     return 200, sorted(context.subjects[subject])
 
 

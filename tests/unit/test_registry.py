@@ -54,8 +54,13 @@ def asked(fake: FakeRegistry, reach: Reach) -> Registry:
 
 
 def test_a_schema_is_registered_and_found_again(fake: FakeRegistry, asked: Registry) -> None:
-    id_ = asked.register("orders-value", SCHEMA)
-    assert asked.register("orders-value", SCHEMA) == id_
+    registered = asked.register("orders-value", SCHEMA)
+    id_ = registered.id
+    assert registered == Version("orders-value", 1, id_, SCHEMA)
+    fake.says_versions = False
+    assert asked.register("orders-value", SCHEMA) == Version("orders-value", 0, id_, SCHEMA)
+    assert asked.latest("orders-value") == registered
+    assert asked.latest("elsewhere") is None
     assert asked.subjects() == ["orders-value"]
     assert asked.versions("orders-value") == [1]
     assert asked.versions("elsewhere") == []
@@ -65,7 +70,7 @@ def test_a_schema_is_registered_and_found_again(fake: FakeRegistry, asked: Regis
     assert asked.uses(id_) == [("orders-value", 1)]
     assert asked.lookup("orders-value", SCHEMA) == Version("orders-value", 1, id_, SCHEMA)
     assert asked.lookup("clicks-value", SCHEMA) is None
-    assert len(fake.asked) == 11
+    assert len(fake.asked) == 13
 
 
 def test_a_version_keeps_its_number_and_id_in_import_mode(asked: Registry) -> None:
@@ -104,7 +109,7 @@ def test_a_level_is_of_its_subject(asked: Registry) -> None:
 
 def test_a_context_has_names_of_its_own(fake: FakeRegistry, reach: Reach) -> None:
     registry = reach(f"{fake.url}/contexts/.A")
-    id_ = registry.register("orders-value", SCHEMA)
+    id_ = registry.register("orders-value", SCHEMA).id
     assert registry.subjects() == ["orders-value"]
     assert registry.uses(id_) == [("orders-value", 1)]
     assert fake.context.subjects == {}
@@ -163,6 +168,13 @@ def test_what_is_not_there_is_not_a_path_that_nobody_knows(
         registry.versions("orders-value")
 
 
+def test_a_password_keeps_its_blanks_as_in_confluents_client(
+    fake: FakeRegistry, reach: Reach
+) -> None:
+    fake.user = " me: right \u00a0"
+    assert reach(fake.url, basic_auth_user_info=fake.user).subjects() == []
+
+
 def test_a_password_is_shown_by_nothing(fake: FakeRegistry, reach: Reach) -> None:
     fake.user = "me:right"
     known = reach(fake.url, basic_auth_user_info="me:right")
@@ -177,6 +189,7 @@ ASKED: Mapping[str, Callable[[Registry], object]] = {
     "subjects": lambda registry: registry.subjects(),
     "versions": lambda registry: registry.versions("orders-value"),
     "version": lambda registry: registry.version("orders-value", 1),
+    "latest": lambda registry: registry.latest("orders-value"),
     "schema": lambda registry: registry.schema(1),
     "uses": lambda registry: registry.uses(1),
     "lookup": lambda registry: registry.lookup("orders-value", SCHEMA),
@@ -258,7 +271,7 @@ def test_what_is_no_registry_is_said(fake: FakeRegistry, reach: Reach) -> None:
 def test_what_it_knows_outlives_its_server(reach: Reach) -> None:
     registry = FakeRegistry()
     with served(registry):
-        id_ = reach(registry.url).register("orders-value", SCHEMA)
+        id_ = reach(registry.url).register("orders-value", SCHEMA).id
     with served(registry):
         assert reach(registry.url).schema(id_) == SCHEMA
 

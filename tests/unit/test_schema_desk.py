@@ -337,3 +337,4 @@ def test_schemas_of_many_topics_are_registered_at_the_same_time_and_by_one_row_w
     assert len(stored(tmp_path, "schema_ids")) == 2 * AT_ONCE
     assert len(list((tmp_path / "schema_ids" / "_delta_log").glob("*.json"))) <= 4
     assert len(b.context.subjects) == 2 * AT_ONCE
+    assert (len(a.asked), len(b.asked)) == (2 * AT_ONCE, 2 * AT_ONCE)

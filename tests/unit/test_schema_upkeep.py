@@ -133,6 +133,37 @@ def test_a_translated_schema_gets_the_targets_id_after_what_it_needs(both: Both)
     assert translated.register(source, "orders", "value", REMOTE) == found
 
 
+@pytest.mark.parametrize("says_versions", [True, False])
+def test_a_schema_costs_one_request_if_it_is_the_latest_and_else_few(
+    both: Both, *, says_versions: bool
+) -> None:
+    both.b.says_versions = says_versions
+    both.b.register("elsewhere-value", record("Elsewhere"))  # so that ids differ
+    ids = [both.a.register("orders-value", record("Order", f"f{each}")) for each in range(4)]
+    own = both.a.register("shop.Click", record("Click"))
+    translated = TranslatedSchemas(both.source, both.target)
+
+    def asks(number: int, topic: str) -> tuple[str, int, int]:
+        """The version that is registered, and how many requests each registry got for it."""
+        both.a.asked.clear()
+        both.b.asked.clear()
+        found = translated.register(number, topic, "value", REMOTE)
+        assert found is not None
+        assert both.b.context.subjects[found.subject][found.number] == found.id != number
+        assert both.b.context.schemas[found.id] == both.a.context.schemas[number]
+        return f"{found.subject} {found.number}", len(both.a.asked), len(both.b.asked)
+
+    there = 1 if says_versions else 2
+    assert asks(ids[0], "orders") == ("A.orders-value 1", 3, there)
+    assert asks(ids[3], "orders") == ("A.orders-value 2", 0, there)
+    assert asks(ids[1], "orders") == ("A.orders-value 3", 2, there)
+    new = both.a.register("orders-value", record("Order", "new"))
+    assert asks(new, "orders") == ("A.orders-value 4", 1, there)
+    both.a.forbidden = "clicks-value"
+    assert asks(own, "clicks") == ("shop.Click 1", 3, there)
+    assert asks(own, "clicks") == ("shop.Click 1", 2, there)
+
+
 def test_an_id_that_nobody_knows_has_no_version(both: Both) -> None:
     assert TranslatedSchemas(both.source, both.target).register(9, "orders", "key", REMOTE) is None
 

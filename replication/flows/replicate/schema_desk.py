@@ -29,7 +29,7 @@ WAIT_SECONDS: Final = 60.0
 
 PAUSES: Final = Backoff(1, 15)
 
-AT_ONCE: Final = 48
+AT_ONCE: Final = 96
 """How many are asked for in one look: the records of these wait for the slowest of them."""
 
 Wanted = tuple[str, Part, SchemaName | None]
