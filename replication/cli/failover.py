@@ -1,6 +1,5 @@
 """``export-offsets``, ``apply-offsets``, ``failback``: move groups by hand, by way of a file."""
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -195,7 +194,7 @@ def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: b
         say(problem, err=True)
     text = json_text(found.document(cluster)) + "\n" if as_json else to_csv(found.offsets)
     if output is None:
-        sys.stdout.write(text)
+        click.echo(text.encode(), nl=False)  # a file, which is UTF-8 whatever the locale
         return
     try:
         output.write_text(text, encoding="utf-8", newline="\n")

@@ -32,7 +32,11 @@ AS_JSON = click.option(
     "--json", "as_json", is_flag=True, help="Print one JSON document instead of a table."
 )
 REASON = click.option(
-    "--reason", default="", metavar="TEXT", help="Why, for the log of the process; may be empty."
+    "--reason",
+    default="",
+    metavar="TEXT",
+    callback=lambda _context, _option, given: given.encode(errors="backslashreplace").decode(),
+    help="Why, for the log of the process; may be empty.",
 )
 JOB_HELP = "The job that runs the flows; mirror is all of them in one."
 JOB = click.option(

@@ -56,7 +56,7 @@ def _add(file: Path, line: str) -> None:
             before = out.read()
             begin = b"" if before.endswith(b"\n") or not before else b"\n"
             added = begin + line.encode() + b"\n"
-            parse_tokens((before + added).decode())
+            parse_tokens((before + added).decode("utf-8-sig"))
             if out.write(added) != len(added):
                 out.truncate(len(before))  # a half line would keep `serve` from starting
                 raise StateError(f"{file} cannot be written: {os.strerror(errno.ENOSPC)}")

@@ -176,6 +176,8 @@ def pattern_problems(item: str, *, is_of_groups: bool = False) -> Iterator[str]:
     """Yields what keeps *item* from being one of a list of topics or groups."""
     if not item.strip():
         yield "an item is empty; write a name or a Java regex"
+    elif item != item.encode(errors="replace").decode():
+        yield f"{item!r} is no text in UTF-8"
     elif "," in item:
         yield f"{item!r} has a comma, which separates items in a list; give each by itself"
     elif problem := pattern_problem(item) or impossible(item, is_of_groups=is_of_groups):

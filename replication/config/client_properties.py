@@ -27,6 +27,7 @@ _HOST_PORT: Final = re.compile(
     r"(?:[A-Za-z]\w*://)?(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.%]+\]):(\d{1,5})"
 )
 _NUMERIC: Final = re.compile(r".*\.(?:ms|bytes|records|size|memory)")
+_JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))  # ConfigDef takes off no others
 _PORTS: Final = range(1, 65536)
 
 
@@ -125,8 +126,8 @@ def effective_properties(
     merged.pop("alias", None)  # of source.cluster.alias
     if refuses_missing:
         merged = {key: known(value) for key, value in merged.items()}
-    found = {  # Java keeps the blanks of a password
-        key: text(value) if key.endswith(".password") else text(value).strip()
+    found = {
+        key: text(value).strip(_JAVA_BLANKS if key.endswith(".password") else None)
         for key, value in merged.items()
     }
     if servers := found.get("bootstrap.servers"):

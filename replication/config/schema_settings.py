@@ -187,12 +187,12 @@ def registry_of(settings: Mapping[str, str | tuple[str, ...]]) -> RegistryConfig
     """Returns the registry that a cluster's *settings* describe."""
 
     def one(key: str) -> str:
-        return written(settings.get(key, "")).strip()
+        return written(settings.get(key, ""))
 
     return RegistryConfig(
         urls=tuple(url.rstrip("/") for url in items(settings.get(URL, ""))),
         user=one(USER),
-        trusted=one(TRUSTED),
-        own=one(OWN),
+        trusted=one(TRUSTED).strip(),
+        own=one(OWN).strip(),
         password=one(PASSWORD),
     )

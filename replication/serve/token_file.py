@@ -48,7 +48,7 @@ def read_tokens(file: str) -> tuple[Token, ...]:
     """
     check_private("rest.tokens.file", file)
     try:
-        text = Path(file).read_text(encoding="utf-8")
+        text = Path(file).read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise SetupError(f"rest.tokens.file: {file} cannot be read: {reason}") from error

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from py4j.protocol import Py4JError
 
 from replication.config.state_access import StateAccess
-from replication.errors import StateError, first_line
+from replication.errors import StateError, first_line, printable
 from replication.figures.document import text_of
 from replication.foreign_json import read_json
 from replication.log import Log
@@ -275,6 +275,6 @@ def answer_prefix(path: str) -> str:
 
 def _user() -> str:
     try:
-        return getpass.getuser()
+        return printable(getpass.getuser())  # a variable of the shell may say it
     except (KeyError, OSError):  # a container may run under an id that has no name
         return str(os.getuid())

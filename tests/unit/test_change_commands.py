@@ -116,6 +116,14 @@ def test_history_says_who_why_and_what_is_in_force(file: Path) -> None:
     }
 
 
+def test_a_reason_that_is_no_text_is_kept_in_escapes(file: Path) -> None:
+    ok(run("limit", file, "--bytes", "5MB", "--reason", "no UTF-8: \udcff", "--wait", 0))
+
+    (found,) = json.loads(ok(run("history", file, "--json")).output)["changes"]
+    assert found["reason"] == r"no UTF-8: \udcff"
+    assert changes(file).read().number == 1
+
+
 def test_what_matches_nothing_is_said_with_what_may_be_meant() -> None:
     names = ["orders", "orders.eu", "clicks"]
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from replication.config.changes import (
@@ -86,6 +86,23 @@ def test_a_change_is_read_as_it_was_written(changes: list[Change]) -> None:
     for each in changes:
         assert parse_change(json.dumps(each.document()), each.name) == each
     assert set(parse_changes(text_of_changes(changes))) == set(changes)
+
+
+ITEMS = st.lists(
+    st.text(st.characters(exclude_characters="[](){}?*+|\\\\^$."), min_size=1), min_size=1
+)
+
+
+@settings(max_examples=30)
+@given(ITEMS, st.sampled_from(["topics.add", "groups.add", "groups.exclude", "pause"]), st.text())
+@example([" g\u00a0"], "groups.add", "two\r\nlines\ufeff")
+@example(["\udcff"], "groups.add", "")
+def test_whatever_is_taken_is_read_as_it_was_written(
+    items: list[str], what: What, reason: str
+) -> None:
+    made = replace(change(1, what, *items), reason=reason)
+
+    assert problems_of(made) or parse_change(json.dumps(made.document()), made.name) == made
 
 
 def test_ten_thousand_changes_are_folded_at_once() -> None:

@@ -117,10 +117,10 @@ def test_where_auto_offset_reset_may_be_set(settings: dict[str, Raw], expected: 
     assert flow(**settings).auto_offset_reset == expected
 
 
-def test_a_password_keeps_its_blanks_as_in_java() -> None:
-    settings = {"A.ssl.key.password": " secret ", "A.client.id": " mirror "}
+def test_a_password_loses_the_blanks_that_java_takes_off_and_no_others() -> None:
+    settings = {"A.ssl.key.password": " \u00a0sec ret\u2003\n", "A.client.id": " mirror "}
 
     source = parse_settings({**ONE_FLOW, **settings}).flows[0].source
 
-    assert source.admin["ssl.key.password"] == " secret "
+    assert source.admin["ssl.key.password"] == "\u00a0sec ret\u2003"
     assert source.admin["client.id"] == "mirror"

@@ -5,10 +5,11 @@ import os
 import string
 import threading
 from collections.abc import Collection
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replication.config.state_access import StateAccess
@@ -17,7 +18,7 @@ from replication.model import Flow
 from replication.state.accept_requests import AcceptRequests
 from replication.state.job_lock import hold_jobs
 from replication.state.request_files import LocalFiles
-from replication.state.requests import ANYONE, addressee_of, new_path, request
+from replication.state.requests import ANYONE, addressee_of, new_path, parse_request, request
 from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
 from tests.support.local import Until
 from tests.support.requests import channel
@@ -102,6 +103,14 @@ def test_a_request_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
 
 
 NAMES = st.text(string.ascii_letters + string.digits + "@-._~ \n/é", max_size=30)
+
+
+@given(st.text(), st.dictionaries(st.text(), st.text() | st.integers()))
+@example(" \u00a0\r\n\ufeff", {"": "\u2028"})
+def test_a_request_is_read_as_it_was_written(reason: str, body: dict[str, str | int]) -> None:
+    made = request({key: body[key] for key in body.keys() - {"by", "reason"}}, reason)
+
+    assert replace(parse_request("path", made.text()), path="") == made
 
 
 @given(NAMES, NAMES)

@@ -7,9 +7,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
+from replication.cli.main import main
 from replication.demo.workload import create_topic
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
@@ -142,7 +144,7 @@ def test_offsets_and_moves_as_json(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     source, target = clusters
-    group, remote = f"g-{topic_name}", f"A.{topic_name}"
+    group, remote = f"g-{topic_name} ü☃ ", f"A.{topic_name}"
     file, offsets = write_config(tmp_path, clusters, topic_name), tmp_path / "offsets.csv"
     create_topic(source.bootstrap, topic_name, PARTITIONS)
     send(source, topic_name, 30)
@@ -153,7 +155,9 @@ def test_offsets_and_moves_as_json(
 
     over = json.loads(ok(run("export-offsets", file, *flow, "--json")).stdout)
     back = json.loads(ok(run("failback", file, *flow, "--json")).stdout)
-    offsets.write_text(f"{group},{remote},1,4\n")
+    # a file is UTF-8, whatever the terminal knows
+    piped = CliRunner(charset="latin-1").invoke(main, ["export-offsets", str(file), *flow])
+    offsets.write_bytes(ok(piped).stdout_bytes)
     apply = ok(run("apply-offsets", file, "--cluster", "B", "--offsets", offsets, "--json"))
 
     on_target = {"group": group, "topic": remote, "partition": 1, "offset": 4}
