@@ -4,7 +4,8 @@ Two brokers, a topic for each subject with a few records of it, and two registri
 answer 429 with ``Retry-After`` beyond the limit. The mirror is started as a user starts it:
 
     .local/venv/bin/python -m tests.bench.schemas                          # 2000, 50 requests/s
-    .local/venv/bin/python -m tests.bench.schemas --schemas preserve --topics 100
+    .local/venv/bin/python -m tests.bench.schemas --schemas preserve
+    .local/venv/bin/python -m tests.bench.schemas --schemas none            # what the rest takes
 """
 
 import argparse
@@ -12,10 +13,12 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import get_args
 
 from rich.console import Console
 
 from replication.config.home import home
+from replication.config.schema_settings import SchemasMode
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.workload import sending
 from replication.kafka.cluster import Cluster
@@ -77,7 +80,9 @@ def _measure(
         target_bootstrap=clusters[1].bootstrap,
         topic="many-.*",
     )
-    own = keys(source, target, options.schemas, "many-.*")
+    own = {}
+    if options.schemas != "none":
+        own = keys(source, target, options.schemas, "many-.*")
     named = {key.replace("B.", "{target}."): value for key, value in own.items() if value}
     mirror = Mirror(mode=options.mode, settings={**named, **assignments(options.set)})
     copies = [TopicPartition(f"A.{topic}", 0) for topic in topics]
@@ -93,7 +98,7 @@ def _measure(
                 Console().print(f"the first records were copied after {first:.1f} s")
             pause(process, began + WAIT_SECONDS)
         Console().print(f"all {all_} after {time.monotonic() - began:.1f} s")
-        while len(target.context.subjects) < options.topics:
+        while own and len(target.context.subjects) < options.topics:
             pause(process, began + WAIT_SECONDS)
         Console().print(f"all schemas were registered after {time.monotonic() - began:.1f} s")
     asked = f"{len(source.asked)} at the source, {len(target.asked)} at the target"
@@ -105,7 +110,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--subjects", type=positive, default=2000, help="of the source's registry")
     parser.add_argument("--topics", type=positive, default=2000, help="with such a subject each")
     parser.add_argument("--limit", type=int, default=50, help="requests/s of a registry; 0 none")
-    parser.add_argument("--schemas", choices=("translate", "preserve"), default="translate")
+    parser.add_argument("--schemas", choices=get_args(SchemasMode), default="translate")
     parser.add_argument("--mode", choices=MODES, default="realtime", help="of the mirror")
     add_setting_option(parser)
     parser.add_argument("--log", type=Path, help="a file for the mirror's log")
