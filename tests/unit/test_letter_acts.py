@@ -232,3 +232,24 @@ def test_a_letter_is_copied_once_whenever_its_process_is_killed(
         assert world.events.count("dead-letter-copied") >= len(asked), done
 
     assert killed_after_each(copy, check) >= 10
+
+
+def test_a_record_that_only_names_a_letter_is_not_taken_for_its_copy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    one, world = letter(4), World(logs={COPY: []}, map_end=Position(6, 0))
+    world.rows = [KeptLetter(one, TABLE, "waiting", "")]
+    world.requests = [LetterRequest((one.id,), Request(path="1"))]
+    process = Process(world, Acts(), monkeypatch, "table")
+    process.owns()
+    (own,) = world.logs[COPY]
+    forged = [
+        replace(own, value=b"x"), replace(own, key=None), replace(own, timestamp_ms=1),
+        replace(own, headers=(*own.headers, ("more", b"x"))),
+    ]  # fmt: skip
+    world.logs[COPY] = [*forged, own]
+    waiting = {one.id: KeptLetter(one, TABLE, "waiting", "")}
+
+    found = process.copies._copies_between(COPY, 0, len(forged) + 1, waiting)  # noqa: SLF001 - the rule
+
+    assert found == {len(forged): one.id}

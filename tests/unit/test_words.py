@@ -223,6 +223,21 @@ def test_a_word_with_a_value_that_no_owner_has_is_left_and_named(others: dict[st
     assert words.unreadable
 
 
+@pytest.mark.parametrize(("key", "row"), [("t", "other"), ("a topic", "a topic")])
+def test_a_word_of_a_topic_is_of_the_one_in_its_key_or_is_left_and_named(
+    key: str, row: str
+) -> None:
+    words, known = Words(FLOW), TopicFigures("t", None, "copying", "", {})
+    say_as(words, replace(LOOK, topics=(known,)), OWNER, 1_000.0)
+
+    look = replace(LOOK, topics=(replace(known, topic=row),))
+    words.take(topic_key(key).encode(), TopicWords().take(look, OWNER)[row], 1_001.0)
+
+    assert words.last is not None
+    assert words.last.observed.topics == (known,)
+    assert words.unreadable
+
+
 def test_an_epoch_that_no_owner_reaches_silences_nobody() -> None:
     words = Words(FLOW)
     forge(words, 1_000.0, "stranger")
