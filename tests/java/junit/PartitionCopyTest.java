@@ -69,7 +69,8 @@ final class PartitionCopyTest {
   void whatAnEarlierGenerationHadNotReportedIsForgotten() throws InterruptedException {
     send(1);
     copy.acknowledged(10, 0, -1);
-    assertTrue(copy.begin(2, "A->B#2", "0"));
+    assertTrue(copy.begin(1, "A->B#2", "0"), "attempts count anew in another Spark");
+    haveOneAcknowledged();
     send(5);
     copy.acknowledged(20, 0, -1);
 
