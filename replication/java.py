@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from py4j.java_gateway import JavaClass
+from py4j.java_gateway import GatewayClient, JavaClass, JavaMember
 
 
 def java_class(jvm: Any, name: str) -> Any:  # noqa: ANN401 - py4j's own
@@ -18,3 +18,22 @@ def known_class(jvm: Any, name: str) -> Any:  # noqa: ANN401 - as above
     """Returns the class *name*; None if the *jvm* has none."""
     found = java_class(jvm, name)
     return found if isinstance(found, JavaClass) else None
+
+
+def once(method: JavaMember) -> JavaMember:
+    """Returns *method* as one that fails where its answer is lost.
+
+    py4j would call it again, and what writes would have written twice.
+    """
+    return JavaMember(method.name, method.container, method.target_id, _Once(method.gateway_client))
+
+
+class _Once:
+    def __init__(self, client: GatewayClient) -> None:
+        self._client = client
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - py4j's own
+        return getattr(self._client, name)
+
+    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:  # noqa: ANN401, ARG002, FBT001, FBT002 - as py4j calls it
+        return self._client.send_command(command, retry=False, binary=binary)

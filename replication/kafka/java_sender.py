@@ -32,6 +32,7 @@ class JavaSender:
     def __init__(self, jvm: JVMView, properties: Mapping[str, str]) -> None:
         self._jvm = jvm
         self._sent = 0
+        self._calls = 1
         self._waiting: dict[int, Done] = {}
         settings = java_map(jvm, properties)
         with java_errors(jvm):
@@ -65,7 +66,8 @@ class JavaSender:
 
     def _settle(self, timeout_s: float) -> None:
         with java_errors(self._jvm):
-            finished = json.loads(self._java.finished(int(timeout_s * 1000)))
+            finished = json.loads(self._java.finished(self._calls, int(timeout_s * 1000)))
+        self._calls += 1  # not where it has failed: what it had taken is in the next answer
         for one in finished:
             # Java tells some failures twice: by the callback, and by an exception
             if (done := self._waiting.pop(one["number"], None)) is not None:

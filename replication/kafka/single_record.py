@@ -10,7 +10,7 @@ from typing import Final
 
 from py4j.java_gateway import JVMView
 
-from replication.java import java_class
+from replication.java import java_class, once
 from replication.kafka.api import ClientError
 from replication.kafka.call import WRITE_TOPIC
 from replication.kafka.diagnosis import call_error
@@ -52,7 +52,7 @@ def write_record(
     try:
         with java_errors(jvm):
             return int(
-                java_class(jvm, "replication.calls.SingleRecord").write(
+                once(java_class(jvm, "replication.calls.SingleRecord").write)(
                     java_map(jvm, properties),
                     record.to.topic,
                     record.to.partition,

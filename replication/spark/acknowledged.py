@@ -7,6 +7,7 @@ may still write: one whose driver is silent ends by itself, and the driver count
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import count
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
@@ -40,6 +41,9 @@ NOT_REPORTED: Final = (
 """What the log says at the start where executors cannot report."""
 
 POLL_SECONDS = 0.05
+
+_CALLS: Final = count(1)
+"""Numbers of calls that take what they return."""
 
 
 def is_on_class_path(jvm: Any) -> bool:  # noqa: ANN401 - py4j's own view of a JVM
@@ -108,6 +112,7 @@ class Acknowledged:
         # py4j asks Java for a static method whenever it is named
         self._take = self._driver.take
         self._is_quiet = self._driver.isQuiet
+        self._call = next(_CALLS)
         self._driver.open(self._name)
 
     def is_quiet(self, query: Any, newest: str) -> bool:  # noqa: ANN401 - a Java object
@@ -128,7 +133,9 @@ class Acknowledged:
             A remote partition, and its new runs, their figures, a record of it that the target
             rejected, or where a batch leaves it out.
         """
-        for line in self._take(self._name).splitlines():
+        lines = str(self._take(self._name, self._call)).splitlines()
+        self._call = next(_CALLS)  # where it has failed, the next one gets what it had taken
+        for line in lines:
             kind, topic, partition, rest = line.split("\t", 3)
             yield TopicPartition(topic, int(partition)), _PARSERS[kind](rest)
 

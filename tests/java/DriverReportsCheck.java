@@ -66,12 +66,12 @@ final class DriverReportsCheck {
         0,
         "runs\t" + GENERATION + '\t' + RUNS,
         "runs\t" + other + '\t' + GENERATION + '\t' + RUNS);
-    check(DriverReports.take(GENERATION).isEmpty(), "runs without the token of the generation");
+    check(DriverReports.take(GENERATION, 1).isEmpty(), "runs without the token of the generation");
     now.report(1, 1, "rejected\t" + tag + "\torders\t0\ttoo large", "runs\t" + tag + '\t' + RUNS);
     check(
-        DriverReports.take(GENERATION).equals("rejected\torders\t0\ttoo large\nruns\t" + RUNS),
+        DriverReports.take(GENERATION, 2).equals("rejected\torders\t0\ttoo large\nruns\t" + RUNS),
         "what was reported, oldest first");
-    check(DriverReports.take(GENERATION).isEmpty(), "once");
+    check(DriverReports.take(GENERATION, 3).isEmpty(), "once");
     PartitionCopy copy = new PartitionCopy(new TopicPartition("orders", 0), new HashSet<>());
     copy.begin(1, tag, "0");
     copy.sent(5, 100, 900);
@@ -81,7 +81,7 @@ final class DriverReportsCheck {
     copy.report(lines);
     now.report(1, 2, lines.toString());
     check(
-        DriverReports.take(GENERATION)
+        DriverReports.take(GENERATION, 4)
             .equals("runs\torders\t0\t5,6,9,1;\t5,\ncopied\torders\t0\t70,1000,900"),
         "what a partition reports");
     check(
@@ -97,7 +97,7 @@ final class DriverReportsCheck {
     DriverReports.close(GENERATION);
     DriverReports.open(GENERATION);
     now.report(1, 3, "runs\t" + tag + '\t' + RUNS);
-    check(DriverReports.take(GENERATION).isEmpty(), "runs of a generation that is closed");
+    check(DriverReports.take(GENERATION, 5).isEmpty(), "runs of a generation that is closed");
   }
 
   /**
@@ -110,7 +110,7 @@ final class DriverReportsCheck {
     now.report(1, 1, "flow\tA->B\t5\t1", "runs\t" + tag + '\t' + RUNS);
     now.report(1, 1, "flow\tA->B\t5\t1", "runs\t" + tag + '\t' + RUNS);
     now.report(1, 0, "flow\tA->B\t0\t0");
-    check(DriverReports.take(GENERATION).equals("runs\t" + RUNS), "a report that comes again");
+    check(DriverReports.take(GENERATION, 6).equals("runs\t" + RUNS), "a report that comes again");
     check(now.mayWrite(0).contains("has 5 records in flight and runs 1 tasks"), "a late report");
     new DriverReportsCheck(60_000);
     check(DriverReports.tagOf(GENERATION).equals(GENERATION), "another application's generation");
@@ -255,7 +255,7 @@ final class DriverReportsCheck {
     now.report(1, 0, "left\tanother\t" + GENERATION + '\t' + left);
     check(WantedSchemas.of("A->B").isEmpty(), "left out without the token of the generation");
     now.report(1, 1, "left\t" + DriverReports.tagOf(GENERATION) + '\t' + left);
-    check(DriverReports.take(GENERATION).equals("left\t" + left), "what is said of it");
+    check(DriverReports.take(GENERATION, 7).equals("left\t" + left), "what is said of it");
     now.report(1, 2);
     check(WantedSchemas.of("A->B").equals("A.orders\t3\t42\tvalue\t7\talone"), "it waits on");
     check(WantedSchemas.of("A->C").isEmpty(), "another flow's");

@@ -14,7 +14,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.crossing import compressing
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.try_alone import record_copied
-from replication.java import java_class, known_class
+from replication.java import java_class, known_class, once
 from replication.kafka.jvm import java_map
 from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
@@ -140,7 +140,7 @@ def _copied(context: FlowContext, plan: TopicPlan, windows: Sequence[Window]) ->
         [tp.topic, tp.partition, start, end, plan.topics[tp.topic]] for tp, start, end in windows
     ]
     copied: list[list[int]] = json.loads(
-        java_class(jvm, COPY).copy(
+        once(java_class(jvm, COPY).copy)(
             java_map(jvm, {**client_properties(source), **ungrouped}),
             java_map(jvm, {**client_properties(sink), **own}),
             json.dumps(texts),

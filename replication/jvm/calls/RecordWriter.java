@@ -25,6 +25,8 @@ public final class RecordWriter {
   private final KafkaProducer<byte[], byte[]> producer;
   private final BlockingQueue<ObjectNode> finished = new LinkedBlockingQueue<>();
   private final ExecutorService sender; // the client blocks until it knows the topic
+  private long last; // number of a call of `finished`
+  private ArrayNode answer = JSON.createArrayNode();
 
   public RecordWriter(Map<String, String> properties) {
     var bytes = new ByteArraySerializer();
@@ -78,14 +80,18 @@ public final class RecordWriter {
 
   /**
    * The records finished since the last call, each with its error if it failed; waits for one if
-   * there is none.
+   * there is none. A call of the same number is the same one: py4j makes it once more where an
+   * answer is lost.
    */
-  public String finished(int waitMs) throws InterruptedException {
-    ArrayNode nodes = JSON.createArrayNode();
-    ObjectNode first = finished.poll(waitMs, TimeUnit.MILLISECONDS);
-    for (ObjectNode node = first; node != null; node = finished.poll()) {
-      nodes.add(node);
+  public synchronized String finished(long call, int waitMs) throws InterruptedException {
+    if (call != last) {
+      last = call;
+      answer = JSON.createArrayNode();
+      ObjectNode first = finished.poll(waitMs, TimeUnit.MILLISECONDS);
+      for (ObjectNode node = first; node != null; node = finished.poll()) {
+        answer.add(node);
+      }
     }
-    return nodes.toString();
+    return answer.toString();
   }
 }

@@ -115,13 +115,13 @@ public final class DriverReports implements DriverPlugin {
     return runs != null && !runs.lines.isEmpty();
   }
 
-  /** What was reported of {@code generation} since the last call: lines without its name. */
-  public static synchronized String take(String generation) {
+  /**
+   * What was reported of {@code generation} since the last call, {@link KeptLines#take}: lines
+   * without its name.
+   */
+  public static synchronized String take(String generation, long call) {
     Runs runs = RUNS.get(generation);
-    if (runs == null || runs.lines.isEmpty()) {
-      return "";
-    }
-    return runs.lines.take();
+    return runs == null ? "" : runs.lines.take(call);
   }
 
   /**

@@ -10,6 +10,8 @@ final class KeptLines {
 
   private final Deque<String> lines = new ArrayDeque<>();
   private long characters;
+  private long last; // number of a call
+  private String answer = "";
 
   boolean isEmpty() {
     return lines.isEmpty();
@@ -23,11 +25,17 @@ final class KeptLines {
     }
   }
 
-  /** All lines, which are kept no longer. */
-  String take() {
-    String all = String.join("\n", lines);
-    lines.clear();
-    characters = 0;
-    return all;
+  /**
+   * All lines, which are kept until the next call. One of the same number is the same call: py4j
+   * makes it once more where an answer is lost.
+   */
+  String take(long call) {
+    if (call != last) {
+      answer = String.join("\n", lines);
+      lines.clear();
+      characters = 0;
+      last = call; // at the end: what fails for want of memory has taken nothing
+    }
+    return answer;
   }
 }

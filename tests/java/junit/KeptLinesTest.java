@@ -17,9 +17,19 @@ final class KeptLinesTest {
     lines.add("second");
 
     assertFalse(lines.isEmpty());
-    assertEquals("first\nsecond", lines.take());
+    assertEquals("first\nsecond", lines.take(1));
     assertTrue(lines.isEmpty());
-    assertEquals("", lines.take());
+    assertEquals("", lines.take(2));
+  }
+
+  @Test
+  void aCallThatIsMadeOnceMoreHasTheSameAnswer() {
+    lines.add("first");
+    assertEquals("first", lines.take(7));
+    lines.add("second");
+
+    assertEquals("first", lines.take(7));
+    assertEquals("second", lines.take(8));
   }
 
   @Test
@@ -30,7 +40,7 @@ final class KeptLinesTest {
     lines.add("new" + third);
     lines.add("newest");
 
-    String taken = lines.take();
+    String taken = lines.take(1);
     assertTrue(taken.startsWith("older"));
     assertTrue(taken.endsWith("\nnewest"));
   }
@@ -41,7 +51,7 @@ final class KeptLinesTest {
     for (int turn = 0; turn < 3; turn++) {
       lines.add(half);
       lines.add("end");
-      assertEquals(half.length() + 4, lines.take().length());
+      assertEquals(half.length() + 4, lines.take(turn + 1).length());
     }
   }
 }
