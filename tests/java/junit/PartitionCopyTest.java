@@ -240,6 +240,33 @@ final class PartitionCopyTest {
     }
   }
 
+  @Test
+  void whatAnotherAttemptCopiesAgainIsInNoRunOfTheOneBefore() throws InterruptedException {
+    PartitionCopy spaced = new PartitionCopy(new TopicPartition("t", 0), new HashSet<>());
+    spaced.limitBatches(16_384, Integer.MAX_VALUE);
+    List<Long> sources = new ArrayList<>(); // by target offset
+    for (int attempt = 1; attempt < 3; attempt++) {
+      assertTrue(spaced.begin(attempt, "A->B#1", "100"));
+      for (long source = attempt == 1 ? 0 : 9_000; source < 10_000L * attempt; source += 2) {
+        spaced.sent(source, SIZE, -1);
+        spaced.acknowledged(sources.size(), 0, -1);
+        sources.add(source);
+      }
+    }
+    StringBuilder lines = new StringBuilder();
+    spaced.report(lines);
+
+    for (String run : runsOf(lines.toString())) {
+      String[] numbers = run.split(",", -1);
+      int first = Integer.parseInt(numbers[2]);
+      for (long source : sources.subList(first, first + Integer.parseInt(numbers[3]))) {
+        boolean isWithin =
+            Long.parseLong(numbers[0]) <= source && source < Long.parseLong(numbers[1]);
+        assertTrue(isWithin, source + " in " + run);
+      }
+    }
+  }
+
   /** Sends, answers, losses, tasks and generations in any order, held against a list of pairs. */
   @Test
   void whateverHappensOnlyWhatIsKnownIsReportedAndAllOfIt() throws InterruptedException {
