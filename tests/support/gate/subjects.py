@@ -41,7 +41,7 @@ SUBJECTS: Final = (
         ("replication/*transform*", "replication/spark/throwing.py"),
         (
             *("tests/*transform*.py", "tests/*sample*.py"),
-            *_cluster("records/test_recipes_flow", "records/test_rejected*"),
+            *_cluster("records/test_recipes_flow", "records/test_rejected*", "commands/test_long*"),
         ),
     ),
     Subject(
