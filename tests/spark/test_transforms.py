@@ -232,6 +232,28 @@ ASKED = [
 ]  # fmt: skip
 """What makes more of a record than there is memory: each asks for two gigabytes, or for far more.
 A JVM that runs out of memory once is ended, so that these must not try."""
+TEXT = "cast(value as string)"
+UP_TO = f"sequence(1, {NUMBER})"
+MANY = "sequence(1, 2 * length(value))"
+SEEN = "length(value) > 10000000"  # stands for a function that goes through the value
+LONG_TIMES = [
+    ("calls", f"exists(array({UP_TO}), a -> exists(a, x -> exists(a, y -> y = -x)))", b"100000"),
+    ("exists", f"exists({MANY}, x -> {SEEN})", LETTERS),
+    ("filter", f"size(filter({MANY}, x -> {SEEN}))", LETTERS),
+    ("forall", f"forall({MANY}, x -> not ({SEEN}))", LETTERS),
+    ("map", f"size(map_filter(map_from_arrays({MANY}, {MANY}), (k, v) -> {SEEN}))", LETTERS),
+    ("each", f"size(transform({MANY}, x -> {SEEN}))", LETTERS),
+    ("sort", f"size(array_sort({MANY}, (x, y) -> if({SEEN}, 0, x - y)))", LETTERS),
+    ("reduce", f"reduce({MANY}, 0, (made, x) -> made + length(value))", LETTERS),
+    ("made", f"length(reduce({MANY}, {TEXT}, (made, _) -> made))", LETTERS),
+    ("inner", f"exists(array(split({TEXT}, '')), a -> exists({MANY}, x -> a is null))", LETTERS),
+    ("matches", f"exists(sequence(1, 5000), x -> {TEXT} rlike 'zy')", LETTERS),
+    ("spelled", "exists(sequence(1, 100000), x -> repeat('z', length(value)) = 'z')", LETTERS),
+    ("edits", f"levenshtein({TEXT}, {TEXT})", LETTERS),
+    ("distinct", f"size(array_distinct(transform({UP_TO}, x -> array(x))))", b"30000"),
+    ("overlap", f"arrays_overlap(transform({UP_TO}, x -> array(x)), array(array(0)))", b"30000"),
+]
+"""What goes on for minutes or hours, in parts of which none is long."""
 THROWING = [
     ("decode", "cast(url_decode(cast(value as string)) as binary)", b"%zz TimeoutException",
      "throws CANNOT_DECODE_URL"),
@@ -249,6 +271,8 @@ THROWING = [
      b"poison", "becomes too large"),  # 120 MB; the other record asks for little memory
     *((name, f"cast(cast({expression} as string) as binary)", poison, "becomes too large")
       for name, expression, poison in ASKED),
+    *((name, f"cast(cast({expression} as string) as binary)", poison, "takes too long")
+      for name, expression, poison in LONG_TIMES),
     ("tried", "cast(try_element_at(split(cast(value as string), 'b+b+b+b+b+c'), 1) as binary)",
      b"b" * 3000, "takes too long"),
 ]  # fmt: skip
@@ -273,6 +297,18 @@ SMALL = [
     "array(aggregate(array(1, 2), '', (made, n) -> made || n), value || cast(null as string))",
     "transform(map_entries(transform_values(map('a', value), (k, v) -> v)), e -> hex(e.value))",
     "zip_with(array(1, 2), array('x'), (n, x) -> struct(n, x))",
+    "array(exists(array(1, null), x -> x = 2), forall(array(1, null), x -> x = 1))",
+    "filter(array('a', null, 'b'), (x, i) -> x > 'a' or i = 1 or value is null)",
+    "map_keys(map_filter(map('a', 1, 'b', null), (k, v) -> v = 1 and k = substring(k, 1, 1)))",
+    "array_sort(array('b', null, 'aa'), (x, y) -> coalesce(length(x) - length(y), 1))",
+    "array_sort(array(3, null, 1))",
+    "transform(headers, h -> struct(h.key, hex(h.value), size(headers)))",
+    "transform(array('ab', null), x -> array(levenshtein(x, 'b'), levenshtein(x, 'zzzz', 2)))",
+    "array_distinct(array(array(1), array(1), null))",
+    "array_union(array(array(1)), array(array(1), array(2), null))",
+    "array_except(array(array(1), null), cast(null as array<array<int>>))",
+    "arrays_overlap(array(array(1), null), array(array(1)))",
+    "transform(sequence(1, 3), x -> aggregate(sequence(x, 3), 0L, (made, y) -> made + y))",
 ]
 
 
@@ -285,6 +321,19 @@ def test_a_function_with_a_bound_makes_what_sparks_makes(
     (plain,) = records.selectExpr(f"{made} as value").collect()
     step = Transform(name="small", topics=("orders",), value=made)
     assert values(copies_of(records, rule(step))) == [(0, bytes(plain.value))]
+
+
+def test_a_step_within_the_lambda_of_the_next_begins_no_count_anew(spark: SparkSession) -> None:
+    found = f"exists({MANY}, x -> key = X'6B')"
+    first = Transform(
+        name="first", topics=("orders",), key="cast(upper(cast(key as string)) as binary)"
+    )
+    then = Transform(
+        name="next", topics=("orders",), value=f"cast(cast({found} as string) as binary)"
+    )
+    records = frame(spark, [(LETTERS, LETTERS, None)])
+    with pytest.raises((PySparkException, Py4JJavaError), match="next fails: its value takes too"):
+        copies_of(records, rule(first, then)).collect()
 
 
 @pytest.mark.parametrize(

@@ -9,22 +9,32 @@ import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.ArrayAggregate;
+import org.apache.spark.sql.catalyst.expressions.ArrayBinaryLike;
+import org.apache.spark.sql.catalyst.expressions.ArrayDistinct;
 import org.apache.spark.sql.catalyst.expressions.ArrayInsert;
 import org.apache.spark.sql.catalyst.expressions.ArrayJoin;
 import org.apache.spark.sql.catalyst.expressions.ArrayRepeat;
 import org.apache.spark.sql.catalyst.expressions.ArrayTransform;
+import org.apache.spark.sql.catalyst.expressions.ArraysOverlap;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.Coalesce;
 import org.apache.spark.sql.catalyst.expressions.Concat;
 import org.apache.spark.sql.catalyst.expressions.ConcatWs;
+import org.apache.spark.sql.catalyst.expressions.ElementAt;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.FormatNumber;
 import org.apache.spark.sql.catalyst.expressions.FormatString;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.GetArrayItem;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.HigherOrderFunction;
 import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.LambdaFunction;
+import org.apache.spark.sql.catalyst.expressions.Levenshtein;
 import org.apache.spark.sql.catalyst.expressions.Like;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.MapZipWith;
+import org.apache.spark.sql.catalyst.expressions.NamedLambdaVariable;
 import org.apache.spark.sql.catalyst.expressions.RLike;
 import org.apache.spark.sql.catalyst.expressions.RegExpExtract;
 import org.apache.spark.sql.catalyst.expressions.RegExpExtractAll;
@@ -32,6 +42,7 @@ import org.apache.spark.sql.catalyst.expressions.RegExpExtractBase$;
 import org.apache.spark.sql.catalyst.expressions.RegExpInStr;
 import org.apache.spark.sql.catalyst.expressions.RegExpReplace;
 import org.apache.spark.sql.catalyst.expressions.Sequence;
+import org.apache.spark.sql.catalyst.expressions.Size;
 import org.apache.spark.sql.catalyst.expressions.StringLPad;
 import org.apache.spark.sql.catalyst.expressions.StringRPad;
 import org.apache.spark.sql.catalyst.expressions.StringRepeat;
@@ -51,6 +62,7 @@ import org.apache.spark.sql.catalyst.util.ArrayData;
 import org.apache.spark.sql.catalyst.util.GenericArrayData;
 import org.apache.spark.sql.catalyst.util.MapData;
 import org.apache.spark.sql.catalyst.util.StringUtils;
+import org.apache.spark.sql.catalyst.util.TypeUtils;
 import org.apache.spark.sql.types.AbstractDataType;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.BinaryType;
@@ -72,8 +84,9 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Spark's functions that one record can let run for ever, or ask for all memory, with an end.
  *
- * <p>Java's patterns cannot be interrupted, but the text can that they look at. The end is a number
- * of looks and not a time, so that the same record fails wherever it is evaluated.
+ * <p>Java's patterns cannot be interrupted, but the text can that they look at, and so can lambdas.
+ * The end is a number of looks, for all of an evaluation, and not a time, so that the same record
+ * fails wherever it is evaluated.
  */
 public final class Bounded {
   static final String POSSESSIVE =
@@ -83,11 +96,13 @@ public final class Bounded {
   private static final long MOST_BYTES = 100 << 20; // a broker's socket.request.max.bytes
   private static final int MOST_PATTERNS = 32;
   private static final long BYTES_OF_ONE = 16; // an element with what leads to it
+  private static final long BYTES_OF_LOOK = 16; // what is gone through while a pattern looks once
+  private static final long LOOKS_OF_CALL = 32; // of a lambda
   private static final double MICROS_PER_DAY = 86_400e6;
   private static final int DAYS_PER_MONTH = 28; // as Spark has it
   private static final Pattern WIDTHS = Pattern.compile("%[-#+ 0,(<$.\\d]++");
   private static final Literal NONE = new Literal(null, DataTypes.StringType);
-  private static final ThreadLocal<long[]> KEPT = ThreadLocal.withInitial(() -> new long[1]);
+  private static final ThreadLocal<Spent> SPENT = ThreadLocal.withInitial(Spent::new);
 
   private static final ThreadLocal<Map<UTF8String, Pattern>> PATTERNS =
       ThreadLocal.withInitial(
@@ -117,17 +132,26 @@ public final class Bounded {
     }
   }
 
-  /** Called before each evaluation: what one keeps is counted from here on. */
+  /** What one evaluation has asked for so far. */
+  private static final class Spent {
+    long kept; // bytes
+    long looks;
+  }
+
+  /** Called before each evaluation: what one asks for is counted from here on. */
   public static void begin() {
-    KEPT.get()[0] = 0;
+    Spent spent = SPENT.get();
+    spent.kept = 0;
+    spent.looks = 0;
   }
 
   /** The same expression with an end in each part that needs one. */
-  static Expression of(Expression expression) {
-    if (expression instanceof Guarded) {
-      return expression; // of a step before, which does this itself
+  static Expression of(Expression expression, boolean isInLambda) {
+    if (expression instanceof Guarded guarded) { // of a step before, which does this itself
+      return isInLambda ? guarded.inLambda() : guarded;
     }
-    Expression at = expression.mapChildren(Bounded::of);
+    boolean areInLambda = isInLambda || expression instanceof LambdaFunction;
+    Expression at = expression.mapChildren(child -> of(child, areInLambda));
     List<Expression> parts = CollectionConverters.asJava(at.children());
     if (at instanceof RLike) {
       return call("rlike", at, parts);
@@ -158,14 +182,8 @@ public final class Bounded {
       return pads ? invoke(invoke.functionName(), at.dataType(), parts, true) : at;
     } else if (at instanceof Concat) {
       return sized(at, false);
-    } else if (at instanceof ArrayAggregate) {
-      return withBodies(at, parts, false);
-    } else if (at instanceof ArrayTransform
-        || at instanceof TransformKeys
-        || at instanceof TransformValues
-        || at instanceof ZipWith
-        || at instanceof MapZipWith) {
-      return withBodies(at, parts, true);
+    } else if (at instanceof HigherOrderFunction) {
+      return withBodies(at, parts);
     }
     return asked(at, parts);
   }
@@ -199,6 +217,16 @@ public final class Bounded {
         }
       }
       return made;
+    } else if (at instanceof Levenshtein) {
+      Expression most = parts.size() > 2 ? parts.get(2) : new Literal(-1, DataTypes.IntegerType);
+      return checked(at, 0, "edits", List.of(parts.get(0), parts.get(1), orZero(most)));
+    } else if ((at instanceof ArrayDistinct
+            || at instanceof ArrayBinaryLike
+            || at instanceof ArraysOverlap)
+        && parts.get(0).dataType() instanceof ArrayType array
+        && !TypeUtils.typeWithProperEquals(array.elementType())) {
+      Expression other = parts.size() > 1 ? parts.get(1) : new Literal(null, array);
+      return checked(at, 0, "pairs", List.of(parts.get(0), other));
     }
     return at;
   }
@@ -243,29 +271,69 @@ public final class Bounded {
     return at.withNewChildren(CollectionConverters.asScala(parts).toSeq());
   }
 
-  private static Expression withBodies(Expression at, List<Expression> parts, boolean isKept) {
+  private static Expression withBodies(Expression at, List<Expression> parts) {
+    boolean isKept =
+        at instanceof ArrayTransform
+            || at instanceof TransformKeys
+            || at instanceof TransformValues
+            || at instanceof ZipWith
+            || at instanceof MapZipWith;
     List<Expression> made = new ArrayList<>();
     for (Expression part : parts) {
-      made.add(
-          part instanceof LambdaFunction lambda
-              ? new LambdaFunction(
-                  sized(lambda.function(), isKept), lambda.arguments(), lambda.hidden())
-              : part);
+      if (part instanceof LambdaFunction lambda) {
+        Expression body = lambda.function();
+        List<Expression> seen = new ArrayList<>();
+        addSeen(body, seen);
+        if (isKept || at instanceof ArrayAggregate) {
+          body = sized(body, isKept);
+        } else { // of all elements together, which are not more than the array
+          seen.removeAll(CollectionConverters.asJava(lambda.arguments()));
+        }
+        Literal none = new Literal(null, body.dataType());
+        for (Expression one : seen) {
+          body = new If(invoke("seen", DataTypes.BooleanType, List.of(one), false), body, none);
+        }
+        Expression called = invoke("called", DataTypes.BooleanType, List.of(), false);
+        part = new LambdaFunction(new If(called, body, none), lambda.arguments(), lambda.hidden());
+      }
+      made.add(part);
     }
     return at.withNewChildren(CollectionConverters.asScala(made).toSeq());
   }
 
+  /** Adds what a lambda's body goes through at each call: not what it takes one element of. */
+  private static void addSeen(Expression at, List<Expression> seen) {
+    List<Expression> parts = CollectionConverters.asJava(at.children());
+    boolean isField = at instanceof GetStructField && isReference(parts.get(0));
+    if (isField || isReference(at)) {
+      if (canGrow(at.dataType()) && !seen.contains(at)) {
+        seen.add(at);
+      }
+    } else if (!(at instanceof LambdaFunction)) { // which counts its own calls
+      boolean takesOne =
+          at instanceof GetArrayItem || at instanceof ElementAt || at instanceof Size;
+      for (Expression part : takesOne ? parts.subList(1, parts.size()) : parts) {
+        addSeen(part, seen);
+      }
+    }
+  }
+
+  private static boolean isReference(Expression at) {
+    return at instanceof BoundReference || at instanceof NamedLambdaVariable;
+  }
+
   /** The same with a look at the size of its value. */
   private static Expression sized(Expression at, boolean isKept) {
-    DataType type = at.dataType();
-    boolean canGrow =
-        type instanceof StringType
-            || type instanceof BinaryType
-            || type instanceof ArrayType
-            || type instanceof MapType
-            || type instanceof StructType;
     Expression kept = new Literal(isKept, DataTypes.BooleanType);
-    return canGrow ? invoke("sized", type, List.of(at, kept), true) : at;
+    return canGrow(at.dataType()) ? invoke("sized", at.dataType(), List.of(at, kept), true) : at;
+  }
+
+  private static boolean canGrow(DataType type) {
+    return type instanceof StringType
+        || type instanceof BinaryType
+        || type instanceof ArrayType
+        || type instanceof MapType
+        || type instanceof StructType;
   }
 
   private static Expression call(String name, Expression at, List<Expression> parts) {
@@ -295,7 +363,7 @@ public final class Bounded {
   /** A text that a pattern can look at only so often. */
   private static final class Text implements CharSequence {
     private final String text;
-    private long left = MOST_LOOKS;
+    private final Spent spent = SPENT.get();
 
     Text(UTF8String text) {
       this.text = text.toString();
@@ -303,7 +371,7 @@ public final class Bounded {
 
     @Override
     public char charAt(int index) {
-      if (--left < 0) {
+      if (++spent.looks > MOST_LOOKS) {
         throw new Exceeded(
             "takes too long",
             "the match of a pattern has looked at "
@@ -366,7 +434,9 @@ public final class Bounded {
     String by = replacement.toString();
     while (matcher.find()) {
       matcher.appendReplacement(made, by);
-      check(made.length());
+      if (made.length() > MOST_BYTES) { // check counts what it is given
+        check(made.length());
+      }
     }
     return UTF8String.fromString(matcher.appendTail(made).toString());
   }
@@ -500,6 +570,52 @@ public final class Bounded {
     return true;
   }
 
+  public static boolean edits(UTF8String one, UTF8String other, int most) {
+    if (one != null && other != null) {
+      long wide = most < 0 ? other.numBytes() : Math.min(other.numBytes(), 2L * most + 1);
+      spend(one.numBytes() * wide);
+    }
+    return true;
+  }
+
+  /** Spark compares each element with each, where it has no hash of them. */
+  public static boolean pairs(ArrayData one, ArrayData other) {
+    long all = one == null ? 0 : one.numElements();
+    all += other == null ? 0 : other.numElements();
+    spend(all * all / 2);
+    return true;
+  }
+
+  public static boolean called() {
+    spend(LOOKS_OF_CALL);
+    return true;
+  }
+
+  public static boolean seen(Object value) {
+    long bytes = 0;
+    if (value instanceof ArrayData array && !(value instanceof UnsafeArrayData)) {
+      bytes = array.numElements() * BYTES_OF_ONE;
+    } else if (value instanceof ArrayBasedMapData map) {
+      bytes = map.numElements() * BYTES_OF_ONE;
+    } else if (value != null && !(value instanceof GenericInternalRow)) {
+      bytes = size(value);
+    }
+    spend(bytes / BYTES_OF_LOOK);
+    return true;
+  }
+
+  private static void spend(long looks) {
+    Spent spent = SPENT.get();
+    spent.looks += Math.min(looks, MOST_LOOKS + 1);
+    if (spent.looks > MOST_LOOKS) {
+      throw new Exceeded(
+          "takes too long",
+          "lambdas are called, or values gone through, more often than "
+              + MOST_LOOKS
+              + " steps allow. Let a lambda see fewer elements, or smaller values");
+    }
+  }
+
   public static UTF8String sized(UTF8String value, boolean isKept) {
     look(value, isKept);
     return value;
@@ -567,16 +683,18 @@ public final class Bounded {
 
   /** Bytes that stay, with others of the same evaluation. */
   private static void keep(long bytes) {
-    long[] kept = KEPT.get();
-    kept[0] = Math.min(bytes, MOST_BYTES + 1) + kept[0];
-    check(Math.max(bytes, kept[0]));
+    Spent spent = SPENT.get();
+    spent.kept += Math.min(bytes, MOST_BYTES + 1);
+    check(spent.kept > MOST_BYTES ? spent.kept : bytes);
   }
 
+  /** Bytes that are made, and gone through. */
   private static void check(long bytes) {
     if (bytes > MOST_BYTES) {
       throw new Exceeded(
           "becomes too large",
           "more than " + MOST_BYTES + " bytes are asked for, which no broker takes");
     }
+    spend(Math.max(0, bytes) / BYTES_OF_LOOK);
   }
 }

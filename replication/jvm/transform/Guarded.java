@@ -40,13 +40,24 @@ public final class Guarded extends Expression implements ConditionalExpression, 
   private final String transform;
   private final String part;
   private final boolean isNoted;
+  private final boolean isInLambda; // of a step behind this, whose count goes on in here
   private transient Expression bounded;
 
-  public Guarded(Seq<Expression> children, String transform, String part, boolean isNoted) {
+  public Guarded(
+      Seq<Expression> children,
+      String transform,
+      String part,
+      boolean isNoted,
+      boolean isInLambda) {
     this.children = children;
     this.transform = transform;
     this.part = part;
     this.isNoted = isNoted;
+    this.isInLambda = isInLambda;
+  }
+
+  Guarded inLambda() {
+    return new Guarded(children, transform, part, isNoted, true);
   }
 
   /** Gives {@code spark} the functions that throw and note, whose arguments are the children. */
@@ -62,7 +73,8 @@ public final class Guarded extends Expression implements ConditionalExpression, 
                 CollectionConverters.asScala(given.subList(0, ARGUMENTS)).toSeq(),
                 given.get(ARGUMENTS).eval(null).toString(),
                 given.get(ARGUMENTS + 1).eval(null).toString(),
-                name.equals(noting));
+                name.equals(noting),
+                false);
           },
           "scala_udf");
     }
@@ -74,7 +86,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
 
   private Expression bounded() {
     if (bounded == null) {
-      bounded = Bounded.of(child(0));
+      bounded = Bounded.of(child(0), isInLambda);
     }
     return bounded;
   }
@@ -95,7 +107,9 @@ public final class Guarded extends Expression implements ConditionalExpression, 
     Object made = null;
     TransformFailure failure = null;
     try {
-      Bounded.begin();
+      if (!isInLambda) {
+        Bounded.begin();
+      }
       made = bounded().eval(row);
     } catch (Throwable e) {
       failure = failure(row, e);
@@ -148,7 +162,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
             "boolean " + isNull + " = true;",
             declared(type, value),
             "try {",
-            Bounded.class.getName() + ".begin();",
+            isInLambda ? "" : Bounded.class.getName() + ".begin();",
             made.code().toString(),
             isNull + " = " + made.isNull() + ";",
             "if (!" + isNull + ") { " + value + " = " + made.value() + "; }",
@@ -210,7 +224,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
 
   @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new Guarded(children, transform, part, isNoted);
+    return new Guarded(children, transform, part, isNoted, isInLambda);
   }
 
   @Override
@@ -230,12 +244,12 @@ public final class Guarded extends Expression implements ConditionalExpression, 
 
   @Override
   public int productArity() {
-    return 4;
+    return 5;
   }
 
   @Override
   public Object productElement(int at) {
-    return List.of(children, transform, part, isNoted).get(at);
+    return List.of(children, transform, part, isNoted, isInLambda).get(at);
   }
 
   @Override
@@ -249,11 +263,12 @@ public final class Guarded extends Expression implements ConditionalExpression, 
         && children.equals(guarded.children)
         && transform.equals(guarded.transform)
         && part.equals(guarded.part)
-        && isNoted == guarded.isNoted;
+        && isNoted == guarded.isNoted
+        && isInLambda == guarded.isInLambda;
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(children, transform, part, isNoted);
+    return Objects.hash(children, transform, part, isNoted, isInLambda);
   }
 }
