@@ -91,6 +91,8 @@ class Jump:
         """The source offsets that are, or may be, copied again: first and end. None if none."""
         known, at = self.refusal.replicated, self.position.upstream
         first, until = self.refusal.copied or (at, self.refusal.end if known is None else known)
+        if known is not None and at < known:
+            first = at
         return _span(max(at, first), at, until)
 
     @property
@@ -106,7 +108,8 @@ class Jump:
         """What is lost and what is repeated, in words."""
         is_known = self.refusal.replicated is not None
         lost = "are not copied" if is_known else "are not copied, unless they are there already"
-        again = "are copied again" if is_known else "may be copied again"
+        is_sure = is_known and self.refusal.copied is None
+        again = "are copied again" if is_sure else "may be copied again"
         gone = "are copied, and the target may delete them at once"
         spans = ((self.lost, lost), (self.repeated, again), (self.deleted, gone))
         phrases = [f"source offsets {s[0]} to {s[1] - 1} {verb}" for s, verb in spans if s]
@@ -269,6 +272,19 @@ def source_truncated(
         since=known,
         cut=cut,
     )
+
+
+def read_over(refusal: Refusal, known: Position, sure_until: int) -> Refusal:
+    """Refines *refusal* of a source that was cut by what may have been copied from behind the cut.
+
+    Args:
+        refusal: Of the partition.
+        known: The last position of the offset map.
+        sure_until: Up to there it was copied before the cut. Of the rest nobody knows it.
+    """
+    is_counted = refusal.since is None or refusal.log_end <= known.downstream
+    until = min(known.upstream, refusal.end) if is_counted else refusal.end
+    return replace(refusal, copied=(sure_until, until)) if sure_until < until else refusal
 
 
 def target_truncated(

@@ -11,7 +11,7 @@ from replication.config.tree import FlowConfig
 from replication.model import Chain, Position, TopicPartition
 from replication.offsets.epochs import Stamps
 from replication.offsets.first_start import FirstStart, starts_at_latest
-from replication.offsets.guard import Refusal, recreated, with_map
+from replication.offsets.guard import Refusal, read_over, recreated, with_map
 from replication.offsets.live_map import TopicMap
 from replication.offsets.resume import Decision, Missing, StartFresh, plan_positions, start_over
 from replication.offsets.runs import OffsetRun
@@ -112,6 +112,10 @@ def survey(config: FlowConfig, plan: TopicPlan, stored: Stored, spans: LogSpans)
         if isinstance(decision, Refusal) and decision.cause == "target-truncated":
             until = decision.log_end if decision.cut is None else decision.cut
             decisions[tp] = with_map(decision, stored.runs(tp), until)
+        elif isinstance(decision, Refusal) and tp in spans.source_cuts:
+            stamp = stored.stamps[tp].source
+            if stamp is not None and decision.cause == "source-truncated":
+                decisions[tp] = read_over(decision, anchors[tp].position, stamp.until)
     return Survey(decisions, void, frozenset(new) - latest.keys() - anchors.keys())
 
 

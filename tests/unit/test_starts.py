@@ -1,14 +1,14 @@
 """Where partitions start: log ends, anchors and topic ids in, decisions out."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
 from replication.model import Chain, Position, TopicPartition
-from replication.offsets.epochs import Stamps
+from replication.offsets.epochs import Stamp, Stamps
 from replication.offsets.first_start import FirstStart
 from replication.offsets.guard import Accepted, Jump, Refusal
 from replication.offsets.live_map import TopicMap
@@ -279,3 +279,27 @@ def test_latest_is_for_what_there_was_when_the_flow_first_started(
 
     assert starts.decisions == {TP: StartFresh(Position(start, 0))}
     assert starts.later == ({TP} if start == 40 else set())
+
+
+@pytest.mark.parametrize(
+    ("sure_until", "target_end", "start", "effect"),
+    [
+        pytest.param(100, 60, 80, None, id="all was copied before the cut"),
+        pytest.param(90, 60, 80, "90 to 99 may be", id="a reader went on behind the cut"),
+        pytest.param(90, 62, 80, "90 to 119 may be", id="and the map has not all of it"),
+        pytest.param(90, 60, 70, "70 to 99 may be", id="an operator goes further back"),
+        pytest.param(90, 60, 110, None, id="an operator goes on behind all of it"),
+    ],
+)
+def test_a_jump_over_a_cut_tells_what_a_reader_has_copied_from_behind_it(
+    sure_until: int, target_end: int, start: int, effect: str | None
+) -> None:
+    spans = replace(offsets(target_end), source_cuts={TP: 80})
+    stored = Map(stamps={TP: Stamps(Stamp(sure_until, 3))})
+    decisions = survey(flow("earliest"), plan("s1", "r1"), stored, spans).decisions
+
+    jump = rule_all(flow("earliest"), plan("s1", "r1"), decisions, {TP: Accepted(start, "s1")})[TP]
+
+    assert isinstance(jump, Jump)
+    assert (f"source offsets {effect} copied again" in jump.effect) == (effect is not None)
+    assert ("copied again" in jump.effect) == (effect is not None)

@@ -154,7 +154,9 @@ def test_a_source_that_is_cut_while_the_flow_runs_goes_on_at_the_cut(
     assert got == [*range(100), *again, *range(200, 260)]
     assert again in ([], [*range(220, 260)] if source == "spark" else [])
     (event,) = [each for each in stored(flow.tables, "events") if each.kind == "jumped"]
-    assert (event.reaction, event.offset_from, event.offset_until) == ("skip", 80, 80)
+    span = (100, 140) if again else (80, 80)
+    assert (event.reaction, event.offset_from, event.offset_until) == ("skip", *span)
+    assert ("source offsets 100 to 139 may be copied again" in event.text) == bool(again)
     assert translations(flow, topic_name, 80, 140) == [Exact(len(got) - 60), Exact(len(got))]
 
 
