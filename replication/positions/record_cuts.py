@@ -9,10 +9,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
+from replication.errors import ClusterError
+from replication.kafka.epoch_ends import parted_at
 from replication.kafka.reader import read_records
+from replication.log import Log
 from replication.model import Position, TopicPartition
-from replication.offsets.guard import Refusal, source_truncated, target_truncated
-from replication.offsets.map import OffsetMap, sure_offset
+from replication.offsets.epochs import Stamp
+from replication.offsets.fingerprint import Fingerprint
+from replication.offsets.guard import Refusal, cut, source_truncated, target_truncated
+from replication.offsets.map import Exact, OffsetMap, sure_offset
 from replication.offsets.resume import CountAhead, Decision, Resume
 from replication.offsets.runs import OffsetRun
 from replication.positions.diverge import with_cut
@@ -23,6 +28,8 @@ from replication.positions.survey import Stored
 from replication.positions.tails import fingerprints_at
 from replication.topics.copy_rule import copy_rule
 from replication.topics.topic_plan import TopicPlan
+
+log = Log(__name__)
 
 
 def find_cuts(
@@ -73,6 +80,59 @@ def find_cuts(
         tp: _refusal(context, plan, stored, spans, tp, run)
         for tp, run in last.items()
         if tp in originals and not originals[tp].equals(copies.get(plan.copy_of(tp), originals[tp]))
+    }
+
+
+def read_over(
+    context: FlowSides,
+    plan: TopicPlan,
+    runs: Mapping[TopicPartition, Sequence[OffsetRun]],
+    doubts: Mapping[TopicPartition, Stamp],
+) -> dict[TopicPartition, list[OffsetRun]]:
+    """Finds partitions whose source was cut in *runs*, and has grown again before anybody asked.
+
+    A reader that does not ask the new leader goes on where the cut-off records ended. So the later
+    leader's first record is not the one that was copied from its place.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        runs: What was copied since the offset map was written.
+        doubts: The earlier leaders of partitions that have another one since, and the ends of
+            *runs*, some of which were copied from the later one.
+
+    Returns:
+        The runs up to the first record that was cut off, which is the last of them.
+    """
+    rule = copy_rule(context.config, {tp.topic for tp in doubts})
+    # a transform may give another value each time: a difference says nothing then
+    asked = {tp: stamp for tp, stamp in doubts.items() if tp.topic not in rule.chains}
+    parted = parted_at(context.config.source.consumer, asked)
+    begins = {tp: at for tp, at in parted.items() if at < asked[tp].until}
+    if not begins:
+        return {}
+    firsts = dict[TopicPartition, Fingerprint]()
+    try:
+        ends = context.source.log_ends(list(begins), context.config.isolation)
+        spans = {
+            tp: (at, max(at, min(ends.get(tp, at), asked[tp].until))) for tp, at in begins.items()
+        }
+        with Originals(context, rule) as source:
+            source.visit(spans, lambda tp, one: not firsts.update({tp: one}))
+        copied = {
+            tp: at.offset
+            for tp, one in firsts.items()
+            if isinstance(at := OffsetMap(runs[tp]).translate(one.offset), Exact)
+        }
+        with Copies(context, rule, "read_uncommitted") as target:
+            copies = fingerprints_at(target, {plan.copy_of(tp): at for tp, at in copied.items()})
+    except ClusterError as error:
+        log.info("epoch_ends_unknown", text=error)
+        return {}
+    return {
+        tp: [*cut(runs[tp], at), OffsetRun(firsts[tp].offset, firsts[tp].offset + 1, at, 1)]
+        for tp, at in copied.items()
+        if (copy := copies.get(plan.copy_of(tp))) and not firsts[tp].equals(copy)
     }
 
 

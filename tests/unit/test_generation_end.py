@@ -11,6 +11,7 @@ from py4j.protocol import Py4JError
 from replication.errors import StateError
 from replication.flows.replicate import reports as reports_module
 from replication.flows.replicate.generation import Generation
+from replication.flows.replicate.leader_looks import LeaderLooks
 from replication.flows.replicate.reports import Reports
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied, RecordRejection, Report
@@ -45,7 +46,8 @@ class World:
         self.copied: list[tuple[TopicPartition, Copied]] = []
         self.failing: Exception | None = None
         self.flow, self.interval_seconds = FLOW, 3600
-        self.leaders = SimpleNamespace(look=lambda *_: {}, cut=frozenset())
+        silent = SimpleNamespace(outages=SimpleNamespace(are_answering=False))
+        self.leaders = LeaderLooks(silent, {})  # type: ignore[arg-type]
         patch.setattr(reports_module, "is_reported", lambda _: True)
         patch.setattr(reports_module, "Acknowledged", lambda *_: self)
         patch.setattr(reports_module, "await_silence", self.await_silence)

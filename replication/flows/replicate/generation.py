@@ -223,10 +223,7 @@ class Generation:
         Raises:
             StateError: Several attempts in a row have failed; the runs are kept all the same.
         """
-        leaders, runs = self._map_writer.leaders, self._checked.take()
-        epochs = leaders.look(self.plan, {tp: each[-1].end for tp, each in runs.items() if each})
-        # of what was cut, the map stays as it was before: a start must find the same after a crash
-        runs = {tp: each for tp, each in runs.items() if tp not in leaders.cut}
+        runs, epochs = self._map_writer.leaders.look(self.plan, self._checked.take())
         self._map_writer.write_or_keep(
             FinishedRuns(self.number, runs, self.plan.source_ids, self._batches, epochs)
         )
