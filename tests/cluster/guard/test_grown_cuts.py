@@ -160,16 +160,13 @@ def test_a_source_that_is_cut_while_the_flow_runs_goes_on_at_the_cut(
     assert translations(flow, topic_name, 80, 140) == [Exact(len(got) - 60), Exact(len(got))]
 
 
-@pytest.mark.parametrize(
-    "mode", [pytest.param("realtime", marks=pytest.mark.guarantee), "microbatch"]
-)
+@pytest.mark.guarantee
 def test_a_cut_behind_the_map_that_was_refilled_before_its_next_write_is_noticed(
     spark: SparkSession,
     clusters: Clusters,
     own_process: Broker,
     tmp_path: Path,
     topic_name: str,
-    mode: Mode,
 ) -> None:
     """Spark's own source reads on without a question, so the last record equals its copy."""
     _, target = clusters
@@ -183,7 +180,7 @@ def test_a_cut_behind_the_map_that_was_refilled_before_its_next_write_is_noticed
     create_topic(own_process.bootstrap, topic_name, 1)
     send_records(own_process, topic_name, numbered(0, 80))
     drain(spark, tmp_path, config)
-    flow = RunningFlow(spark, tmp_path, config, mode)
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
     flow.until(lambda: flow.context.board.look().state.activity == "replicating")
     send_records(own_process, topic_name, numbered(80, 90))
     size = log_bytes(own_process, topic_name)
