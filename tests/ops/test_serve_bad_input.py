@@ -18,6 +18,7 @@ from replication.figures.observation import GroupFigures, TopicFigures
 from replication.figures.words import Holder, part_words
 from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
+from replication.state.claim import LeaseName
 from tests.support.cli import ok, run
 from tests.support.flows import unique_flow
 from tests.support.lease_member import MEMBER, lease_member
@@ -126,28 +127,27 @@ def test_odd_names_are_themselves_in_every_view(
     assert all(group in json.dumps(status, ensure_ascii=False) for group in ("a/b", "grün-日本"))
 
 
+def forge(clusters: Clusters, flow: Flow, **others: object) -> None:
+    """Says, as a stranger with an epoch that no owner reaches, that all is lost."""
+    failed = replace(observed(0), flow=flow, state="failed", text="all is lost")
+    words = part_words(failed, {"records": Holder(2**40, "stranger", "x", since=1e11)}, 5)
+    producer = Producer({"bootstrap.servers": clusters[1].bootstrap})
+    for key, value in words.items():
+        word = json.loads(value or b'{"replication": {}}')
+        word["replication"] |= others
+        topic = f"mm2-status.{flow.source}.internal"
+        producer.produce(topic, json.dumps(word).encode(), key.encode())
+    producer.flush()
+
+
 def test_forged_words_do_not_deafen_serve(clusters: Clusters, file: Path, flow: Flow) -> None:
     at = f"/api/v1/flows/{flow.source}/{flow.target}"
     config = load_config(str(file)).flows[0]
     publisher = FlowPublisher(config)
-    failed = replace(observed(0), flow=flow, state="failed", text="all is lost")
-
-    def forge(**others: object) -> None:
-        words = part_words(failed, {"records": Holder(2**40, "stranger", "x", since=1e11)}, 5)
-        found = {key: json.loads(value) for key, value in words.items() if value}
-        for each in found.values():
-            each["replication"] |= others
-        producer = Producer({"bootstrap.servers": clusters[1].bootstrap})
-        for key, word in found.items():
-            producer.produce(
-                f"mm2-status.{flow.source}.internal", json.dumps(word).encode(), key.encode()
-            )
-        producer.flush()
-
     with serving(file) as (served, process):
         wait_until(lambda: served.ask(at).json["state"] == "running", START_SECONDS)
-        forge(interval=1_000_000_000)
-        forge()
+        forge(clusters, flow, interval=1_000_000_000)
+        forge(clusters, flow)
         wait_until(
             process.while_running(
                 lambda: "status_word_left" in file.with_name("serve.log").read_text()
@@ -159,6 +159,23 @@ def test_forged_words_do_not_deafen_serve(clusters: Clusters, file: Path, flow: 
         publisher.publish(paused, {"records": Holder(1, MEMBER, "host/A->B/1")})
         wait_until(lambda: served.ask(at).json["state"] == "paused", START_SECONDS)
     publisher.close()
+
+
+def test_status_and_stop_answer_rightly_beside_forged_words(
+    clusters: Clusters, file: Path, flow: Flow
+) -> None:
+    forge(clusters, flow, interval=1_000_000_000)
+    forge(clusters, flow, member=["stranger"])
+    forge(clusters, flow, v="9")
+    forge(clusters, flow)
+
+    (shown,) = json.loads(ok(run("status", file, "--json")).stdout)["flows"]
+    stopped = run("stop", file)
+
+    assert (shown["state"], shown["lease_group"]["members"]) == ("running", [MEMBER])
+    assert "all is lost" not in ok(run("status", file)).stdout
+    assert stopped.exit_code == 8, stopped.output
+    assert f"{LeaseName(flow).group} on {flow.target} has a member" in stopped.stderr
 
 
 def test_without_a_state_dir_of_its_own_it_shows_what_the_owner_says(
