@@ -162,7 +162,7 @@ def own_process(broker_settings: BrokerSettings, tmp_path: Path) -> Iterator[Bro
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """A local session with the Kafka connector, Delta and our Java classes."""
-    from replication.spark.polling import DELAY  # noqa: PLC0415 - unit tests load no Spark
+    from replication.spark.kafka_options import DELAY  # noqa: PLC0415 - unit tests load no Spark
     from replication.spark.session import local_session  # noqa: PLC0415
 
     connectors = sorted(jars("spark", override="SPARK_JARS").glob("*.jar"))

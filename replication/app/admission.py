@@ -8,14 +8,20 @@ from typing import Final
 
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
-from replication.flows.replicate.admitted import Admitted
-from replication.kafka.same_cluster import distinct_ids
+from replication.flows.replicate.generations import Admitted
+from replication.kafka.cluster import distinct_ids
 from replication.log import Log
 from replication.model import Flow, Mode
-from replication.spark.mode import BATCH_MODES, Continuous, ModeChoice, SlotsError, choose_mode
-from replication.spark.sources import SourceChoice, choose_source
-from replication.topics.conflicts import find_conflicts
-from replication.topics.topic_plan import TopicPlan
+from replication.spark.mode import (
+    BATCH_MODES,
+    Continuous,
+    ModeChoice,
+    SlotsError,
+    SourceChoice,
+    choose_mode,
+    choose_source,
+)
+from replication.topics.topic_plan import TopicPlan, find_conflicts
 
 log = Log(__name__)
 

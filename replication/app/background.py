@@ -9,14 +9,12 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.flows.checkpoints.rounds import Checkpoints
-from replication.flows.context import FlowContext
-from replication.flows.head_start import HeadStart
+from replication.flows.context import FlowContext, Identity
 from replication.flows.heartbeats import Heartbeats, emitting_once
-from replication.flows.identity import Identity
 from replication.flows.metadata.query import MetadataSync, is_wanted
-from replication.flows.supervised import POLL_SECONDS, Supervised
+from replication.flows.supervised import POLL_SECONDS, HeadStart, Supervised
 from replication.model import Flow, Job, runs
-from replication.spark.late import LateSession, Session
+from replication.spark.session import LateSession, Session
 from replication.state.lease import Lease
 
 JOIN_SECONDS = 10.0

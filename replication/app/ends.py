@@ -4,22 +4,44 @@ Rows wait for each other, so that a drain of many flows makes one commit. A row 
 written is logged, and neither holds a flow up nor fails it.
 """
 
+import os
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
+import pyspark
+from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError
 
-from replication.app.claims import Launch
-from replication.app.outcome import JobOutcome
-from replication.errors import LeaseError, ReplicationError
-from replication.flows.head_start import HeadStart
+from replication.app.background import is_drain, wants_checkpoints, wants_metadata
+from replication.config.home import RUN_FOLDER
+from replication.config.transforms import chain_text, tried_transforms
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import (
+    ConfigError,
+    GuardError,
+    LeaseError,
+    ReplicationError,
+    SetupError,
+    StateError,
+    first_line,
+)
+from replication.flows.context import claim_lease
+from replication.flows.supervised import HeadStart
 from replication.flows.tally import Killed, Tally
-from replication.log import Log
-from replication.model import Flow, runs
-from replication.state.claim import process_name
+from replication.java import java_class
+from replication.kafka.jvm import has_our_classes, is_submitted
+from replication.log import ENDED_FILE, Log, log_end
+from replication.model import Flow, Job, runs
+from replication.spark.acknowledged import is_on_class_path
+from replication.spark.session import SparkStart, driver_jvm, end_log
+from replication.state.claim import Claim, ClaimStep, LeaseName, leave, process_name
+from replication.state.delta import is_quick, open_reader
 from replication.state.executions import (
     EXECUTIONS,
     Ending,
@@ -30,11 +52,219 @@ from replication.state.executions import (
     has_end,
     rows_of,
 )
-from replication.state.paths import local_path
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables, now
+from replication.state.folder import local_path
+from replication.state.lease import executors_here
+from replication.state.requests import is_stop_file_there
+from replication.state.table_reader import StateReader
+from replication.state.tables import Tables, now, reader_of
 
 log = Log(__name__)
+
+# Reports how a job ended to the platform that started it: YARN's diagnostics, a pod's status.
+#
+# The exit code says little there, and in cluster deploy mode it may get lost. A configuration
+# error or a refusal would end the next attempt as well, so YARN is told that this attempt was the
+# last one.
+
+FINAL: Final = {ConfigError.exit_code, GuardError.exit_code}
+"""Another attempt would end the same way."""
+
+LONGEST_TEXT: Final = 1000
+APPLICATION_MASTER: Final = "org.apache.spark.deploy.yarn.ApplicationMaster$"
+TERMINATION_LOG: Final = Path("/dev/termination-log")
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """The exit code, and the cause as one line; ``JobOutcome()`` is a clean end.
+
+    Args:
+        exit_code: As in `replication.errors`.
+        cause: What failed.
+        before_spark: Whether the process ended before it had started Spark.
+    """
+
+    exit_code: int = 0
+    cause: str = ""
+    before_spark: bool = False
+
+    @classmethod
+    def of(cls, error: BaseException, subject: object = None) -> "JobOutcome":
+        """Returns the outcome of *error*, which ended *subject*."""
+        code = error.exit_code if isinstance(error, ReplicationError) else 1
+        text = " ".join(str(error).split()) or type(error).__name__
+        return cls(code, f"{subject}: {text}" if subject else text)
+
+    def __str__(self) -> str:
+        return f"exit code {self.exit_code}: {self.cause}"[:LONGEST_TEXT]
+
+
+def log_outcome(outcome: JobOutcome, driver_jvm: Callable[[], JVMView], seconds: float) -> None:
+    """Logs the last line of the process, behind what the JVM has to say.
+
+    Args:
+        outcome: Of the process.
+        driver_jvm: Returns the driver's JVM, which is asked only if spark-submit has started it.
+        seconds: How long the process has run.
+    """
+    if is_submitted():
+        with suppress(Py4JError, OSError):  # it may have ended
+            end_log(driver_jvm())
+    log_end(outcome.exit_code, outcome.cause, seconds=round(seconds))
+    if folder := os.environ.get(RUN_FOLDER):
+        with suppress(OSError):  # a full disk: the script says it once more
+            Path(folder, ENDED_FILE).touch()
+
+
+def announce(
+    outcome: JobOutcome, driver_jvm: Callable[[], JVMView], register: Callable[[], object]
+) -> None:
+    """Tells the platform of a failure. Must be the last step: YARN may end the process then.
+
+    Args:
+        outcome: Of the failure.
+        driver_jvm: Returns the driver's JVM, which is asked only if spark-submit has started it.
+        register: Starts Spark, without which YARN does not know the attempt.
+    """
+    if "KUBERNETES_SERVICE_HOST" in os.environ:
+        with suppress(OSError):
+            TERMINATION_LOG.write_text(str(outcome), encoding="utf-8")
+    if not is_submitted():
+        return
+    jvm = driver_jvm()
+    try:
+        master = _application_master(jvm)
+        if master is None:
+            return
+        if outcome.exit_code in FINAL and outcome.before_spark:
+            register()
+        failed = java_class(jvm, "org.apache.hadoop.yarn.api.records.FinalApplicationStatus").FAILED
+        if outcome.exit_code in FINAL:
+            master.unregister(failed, str(outcome))
+        master.finish(failed, outcome.exit_code, str(outcome))
+    except (Py4JError, TypeError) as error:  # py4j calls a missing class a package
+        log.warning("outcome_not_announced", text=first_line(error))
+
+
+def _application_master(jvm: JVMView) -> Any:  # noqa: ANN401 - a Java object
+    """Returns YARN's application master, if it runs the driver (cluster deploy mode), else None."""
+    try:
+        holder = java_class(jvm, "java.lang.Class").forName(APPLICATION_MASTER)
+    except Py4JError:
+        return None
+    for field in holder.getDeclaredFields():
+        if field.getName().endswith("$master"):
+            field.setAccessible(True)
+            return field.get(None)
+    return None
+
+
+# The leases that a process needs, claimed before Spark starts.
+#
+# Joining a group takes seconds, in which Spark starts. A process that another one keeps from
+# running its flows is refused at once and needs no Spark. A standby that will run for long starts
+# Spark in its own process and waits with all that its flows need. One that would keep executors
+# waits without, and so does a drain.
+
+Claims = dict[LeaseName, Claim]
+
+POLL_SECONDS: Final = 0.2
+FIRST_ANSWER_SECONDS: Final = 5.0
+"""A living owner is known by then. Without an answer Spark starts, and the flow waits on. On a
+local state directory there is no wait at all: the lock has answered for this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What one process is to run.
+
+    Args:
+        config: The whole configuration.
+        chosen: The flows; none if the process emits heartbeats only.
+        job: What runs of them.
+        standby: Whether to wait while another process runs a flow.
+    """
+
+    config: MirrorConfig
+    chosen: Sequence[FlowConfig]
+    job: Job
+    standby: bool = False
+
+    @property
+    def names(self) -> tuple[Flow, ...]:
+        """What runs, for locks and stop requests; see `MirrorConfig.names`."""
+        return tuple(flow.flow for flow in self.chosen) or self.config.names
+
+
+@contextmanager
+def open_claims(launch: Launch) -> Iterator[Claims]:
+    """Yields the claims of *launch*, which end with the block.
+
+    Raises:
+        SetupError: The class that joins is missing, and nothing else protects the state directory.
+    """
+    state_dir, jvm = launch.config.state_dir, driver_jvm()
+    if not has_our_classes(jvm):
+        text = "replication.jar is not on Spark's class path; pass it with --jars"
+        if local_path(state_dir) is None:
+            raise SetupError(f"no lease can be held: {text}")
+        log.warning("lease_by_lock_only", text=f"other machines are not kept out: {text}")
+    claims = {
+        name: claim_lease(jvm, state_dir, flow, name, is_quick=launch.standby)
+        for flow in launch.chosen
+        for name in _leases_of(flow, launch.job)
+    }
+    mine = list(claims.values())  # a flow takes its own out of the mapping
+    try:
+        yield claims
+    finally:
+        leave(mine)
+
+
+def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> bool:
+    """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
+
+    A standby that waits without Spark does so until it may replicate the records of a first flow.
+    Other processes wait only a few seconds, long enough to learn of every live owner. The claims of
+    other parts are made unless the records wait: whoever waits must not keep another process from
+    the checkpoints. *turn* is called all the time.
+
+    Raises:
+        LeaseError: Another process replicates the records of a flow, and this one is no standby.
+        ClusterError: A group cannot be joined.
+    """
+    records = [claim for name, claim in claims.items() if not name.part]
+    is_local = local_path(launch.config.state_dir) is not None
+    deadline = time.monotonic() + (0 if is_local else FIRST_ANSWER_SECONDS)
+    waits = launch.standby and not _is_warm(launch)
+    seen: set[ClaimStep] = set()
+    while records:
+        seen = {claim.await_step(standby=launch.standby) for claim in records}
+        is_late = not waits and time.monotonic() > deadline
+        if is_late or ("owner" in seen if waits else "joining" not in seen):
+            break
+        if is_stop_file_there():
+            return False
+        turn()
+        time.sleep(POLL_SECONDS)
+    if waits or not launch.standby or seen <= {"owner"}:
+        for claim in claims.values():
+            claim.look()
+    return True
+
+
+def _is_warm(launch: Launch) -> bool:
+    """Returns whether a standby has Spark while it waits."""
+    return executors_here() == "local" and not is_drain(launch.config, launch.chosen)
+
+
+def _leases_of(flow: FlowConfig, job: Job) -> Iterator[LeaseName]:
+    if runs(job, "records"):
+        yield LeaseName(flow.flow)
+    if wants_checkpoints(flow, job):
+        yield LeaseName(flow.flow, "checkpoints")
+    if wants_metadata(flow, job):
+        yield LeaseName(flow.flow, "metadata")
 
 
 WAIT_SECONDS: Final = 30.0
@@ -287,3 +517,54 @@ def _create(tables: Tables, head_start: HeadStart, over: threading.Event) -> Non
         log.warning("tables_not_created", text=error)
     except Exception:  # the thread's edge: nothing above would see it
         log.exception("tables_not_created", text="internal error, please report it")
+
+
+# When a job's Spark starts: before its flows, beside their first steps, or when it is needed.
+#
+# A drain may find nothing to copy, so that it needs none.
+
+_KEYS: Final = ("remote_topic",)
+
+
+def spark_start(launch: Launch, engine: str) -> SparkStart:
+    """Returns when Spark starts for *launch*.
+
+    Lease, topics and positions need none, so that a flow takes these steps while it starts. What
+    only a session can refuse is refused before a flow has done anything.
+
+    Args:
+        launch: What the process is to run.
+        engine: What reads and writes the state directory.
+    """
+    if is_drain(launch.config, launch.chosen):
+        return "when needed" if _may_start_late(launch) else "before"
+    if any(flow.transforms for flow in launch.chosen):  # Spark says whether they are valid
+        return "before"
+    needs_none = launch.chosen and engine == "delta-rs" and is_on_class_path(driver_jvm())
+    return "beside" if needs_none else "before"
+
+
+def _may_start_late(launch: Launch) -> bool:
+    """Returns whether *launch*, a drain, may start Spark when it is first needed, if it ever is.
+
+    A transform that this Spark has not taken yet is tried first: it may be bad input, which ends a
+    start before anything else begins.
+    """
+    changing = [flow for flow in launch.chosen if flow.transforms]
+    if not changing:
+        return True
+    access = launch.config.access
+    if not is_quick(access):  # the tables are Spark's then, and so is the answer
+        return False
+    try:
+        with open_reader(access) as state:
+            return all(_are_tried(state, flow) for flow in changing)
+    except StateError:  # the start meets it as well, and says it
+        return False
+
+
+def _are_tried(state: StateReader, flow: FlowConfig) -> bool:
+    rows = state.newest("topics", flow.flow, _KEYS, ["at"])
+    version = pyspark.__version__
+    wanted = {chain_text((one,), version) for one in flow.transforms}
+    return wanted <= tried_transforms(rows, version)

@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from replication.app.outcome import JobOutcome
+from replication.app.ends import JobOutcome
 from replication.errors import ReplicationError
 from replication.log import Log
 from replication.model import Flow, NewEvent
-from replication.state.job_lock import JobLocks
-from replication.state.stop_requests import POLL_SECONDS, StopRequests
+from replication.state.locks import JobLocks
+from replication.state.requests import POLL_SECONDS, StopRequests
 
 log = Log(__name__)
 

@@ -5,18 +5,26 @@ thread for at most ten seconds, and there are at most fifty of them.
 """
 
 import ipaddress
+import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from socketserver import TCPServer
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
+from replication.config.metrics_settings import MetricsConfig, is_loopback, is_own
+from replication.figures.observation import ENDED, FlowState, Observation, document
+from replication.flows.board import FlowBoard
 from replication.log import Log
+from replication.metrics.collector import MetricsPage
+from replication.metrics.limits import Limits
+from replication.model import Flow
 
 log = Log(__name__)
 
@@ -153,3 +161,178 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, *_: object) -> None:
         """Logs nothing: a probe every few seconds would hide the rest."""
+
+
+# Whether the loops of a process turn, for whoever starts a process again that hangs.
+#
+# What waits for a cluster does not hang: a new start would wait as well. So a loop is watched only
+# while it should turn often, and not while its clusters are silent.
+
+LONGEST_TURN: Final = 60.0
+"""In seconds. A loop that attends running queries turns several times a second."""
+
+
+class Answering(Protocol):
+    """What knows of the clusters of a flow."""
+
+    @property
+    def are_answering(self) -> bool:
+        """Whether both clusters answer."""
+
+
+class Pulse:
+    """The loops of one process.
+
+    Args:
+        ask: Asks what the main loop depends on, the driver's JVM; it returns only with an answer.
+    """
+
+    def __init__(self, ask: Callable[[], object] = lambda: None) -> None:
+        self._ask = ask
+        self._turned_at: float | None = None
+        self._flows: dict[Flow, tuple[FlowBoard, Answering]] = {}
+
+    def watch(self, flow: Flow, board: FlowBoard, clusters: Answering) -> None:
+        """Watches the loop of *flow* as well."""
+        self._flows[flow] = (board, clusters)
+
+    def turn(self) -> None:
+        """Notes that the main loop turns; it will turn again within a few seconds."""
+        self._turned_at = self._turned_at or time.monotonic()
+        self._ask()
+        self._turned_at = time.monotonic()
+
+    def rest(self) -> None:
+        """Notes that the main loop is left: what follows may take long, such as Spark's start."""
+        self._turned_at = None
+
+    def find_hung(self) -> list[str]:
+        """Returns what does not turn any more, a line each; empty if the process lives."""
+        hung = [_line("the process", self._turned_at)]
+        for flow, (board, clusters) in self._flows.items():
+            if clusters.are_answering:
+                hung.append(_line(f"the flow {flow}", board.turned_at))
+        return [line for line in hung if line]
+
+
+def _line(what: str, turned_at: float | None) -> str:
+    seconds = 0.0 if turned_at is None else time.monotonic() - turned_at
+    if seconds <= LONGEST_TURN:
+        return ""
+    return f"the loop of {what} has not turned for {seconds:.0f} s"
+
+
+# What the driver tells over HTTP: its figures, and whether it lives.
+#
+# ``/metrics`` is for Prometheus, ``/livez`` and ``/readyz`` are for whoever starts it again,
+# ``/status`` is the same as JSON. A port that is taken costs this view and nothing else.
+
+RETRY_SECONDS: Final = 5.0
+"""Between two looks at a port that another process has."""
+
+READY: Final = frozenset[FlowState]({"running", "draining", "standby", "paused"})
+"""States in which a flow does what it was asked to."""
+
+Look = Callable[[], Sequence[Observation]]
+"""Returns the newest observation of each flow of the process."""
+
+
+@contextmanager
+def served(
+    metrics: MetricsConfig, allowed: Sequence[str], look: Look, pulse: Pulse
+) -> Iterator[None]:
+    """Serves the view of the process during the block, if the configuration gives a port.
+
+    Args:
+        metrics: The address, and the limits of series.
+        allowed: Names by which this machine may be asked.
+        look: What is shown.
+        pulse: Whether the process lives.
+    """
+    if not metrics.port:
+        yield
+        return
+    ended = threading.Event()
+    start = partial(_server, metrics, allowed, _pages(metrics, look, pulse))
+    serving = threading.Thread(
+        target=_serve, args=(metrics, start, ended), name="metrics", daemon=True
+    )
+    serving.start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
+def _serve(metrics: MetricsConfig, start: Callable[[], HttpServer], ended: threading.Event) -> None:
+    """Serves until the end; waits for the port if another process has it, and says so once."""
+    where = f"{metrics.listen}:{metrics.port}"
+    is_said = False
+    while not ended.is_set():
+        try:
+            server = start()
+        except OSError as error:
+            if not is_said:
+                is_said = True
+                text = (
+                    f"cannot listen on {where}: {error.strerror or error}. The flows run, without "
+                    "/metrics, /livez, /readyz and /status. Write another metrics.port or "
+                    "metrics.listen for this process, or end the one that has the port: it is "
+                    "taken as soon as it is free"
+                )
+                log.warning("metrics_not_served", port=metrics.port, text=text)
+            ended.wait(RETRY_SECONDS)
+            continue
+        log.info("metrics_served", text=f"http://{where}/metrics")
+        closing = threading.Thread(target=_close, args=(server, ended), daemon=True)
+        closing.start()
+        with server:
+            server.serve_forever()
+
+
+def _close(server: HttpServer, ended: threading.Event) -> None:
+    ended.wait()
+    server.shutdown()
+
+
+def _server(metrics: MetricsConfig, allowed: Sequence[str], pages: dict[str, Page]) -> HttpServer:
+    """Returns the server, which listens already.
+
+    Raises:
+        OSError: The address is not one of this machine, or the port is taken.
+    """
+    names = (*allowed, metrics.listen, socket.gethostname())
+    is_open = not is_loopback(metrics.listen)
+    own = partial(is_own, names=names, takes_addresses=is_open)
+    return HttpServer(metrics.listen, metrics.port, pages, own)
+
+
+def _pages(metrics: MetricsConfig, look: Look, pulse: Pulse) -> dict[str, Page]:
+    limits = Limits(metrics.topics_max, metrics.groups_max, metrics.partitions)
+    page = MetricsPage(look, limits, mm2_names=metrics.mm2_names)
+    return {
+        "/metrics": lambda accept: Reply(*page.write(accept)),
+        "/livez": lambda _accept: _alive(pulse),
+        "/readyz": lambda _accept: _ready(look()),
+        "/status": lambda _accept: _status(look()),
+    }
+
+
+def _alive(pulse: Pulse) -> Reply:
+    if hung := pulse.find_hung():
+        return Reply("\n".join([*hung, ""]).encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
+    return Reply(b"ok\n")
+
+
+def _ready(flows: Sequence[Observation]) -> Reply:
+    """Answers whether each flow that has not ended runs or stands by, and one has not ended."""
+    states = {str(observed.flow): observed.state for observed in flows}
+    left = [state for state in states.values() if state not in ENDED]
+    is_ready = bool(left) and all(state in READY for state in left)
+    text = "".join(f"{flow} {state}\n" for flow, state in states.items()) or "no flow yet\n"
+    return Reply(text.encode(), status=200 if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
+
+
+def _status(flows: Sequence[Observation]) -> Reply:
+    shown = {"flows": [document(observed) for observed in flows]}
+    return Reply(json.dumps(shown).encode(), JSON)

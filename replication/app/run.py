@@ -7,11 +7,13 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
 
 import pyspark
+from pyspark.sql import SparkSession
 from pyspark.sql.utils import is_remote
 
 from replication.app.admission import EXECUTOR_SECONDS, Admission
@@ -22,68 +24,181 @@ from replication.app.background import (
     checkpoints_once,
     is_drain,
 )
-from replication.app.claims import Claims, Launch, await_first, open_claims
-from replication.app.ends import Ends
-from replication.app.figures_writer import FiguresWriter
+from replication.app.ends import (
+    Claims,
+    Ends,
+    JobOutcome,
+    Launch,
+    announce,
+    await_first,
+    log_outcome,
+    open_claims,
+    spark_start,
+)
 from replication.app.flow_thread import FlowThread, wait_for_all
-from replication.app.late_start import spark_start
-from replication.app.metrics_server import served
-from replication.app.open_files import watch_open_files
-from replication.app.outcome import JobOutcome, announce, log_outcome
-from replication.app.parent import stop_with_parent
-from replication.app.refusals import refusals, refuse
-from replication.app.run_folder import hold_run_folder
-from replication.app.session_check import check_session
-from replication.app.shown import Shown
-from replication.app.signals import stop_on_signals
-from replication.app.view import View
+from replication.app.http_server import Pulse, served
+from replication.app.process import (
+    hold_run_folder,
+    stop_on_signals,
+    stop_with_parent,
+    watch_open_files,
+)
+from replication.app.view import FiguresWriter, View
 from replication.config.checks import idle_job_problem
 from replication.config.file import load_config
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import clients_of, custom_classes
-from replication.control.loops import check_loops
 from replication.control.machine import java_temporary_obstacle
-from replication.errors import ConfigError, ReplicationError, SetupError
-from replication.flows.context import FlowContext
-from replication.flows.head_start import HeadStart
+from replication.control.steer import check_loops
+from replication.errors import ConfigError, IdentityError, ReplicationError, SetupError, StateError
+from replication.figures.observation import FlowState, Observation
+from replication.flows.context import FlowContext, check_identity, refused_transforms
 from replication.flows.outages import Outages
+from replication.flows.publish.publisher import look_at
 from replication.flows.replicate.loop import replicate
+from replication.flows.supervised import HeadStart
 from replication.flows.tally import Tally
 from replication.java import java_class
-from replication.kafka.client_check import rejected_properties
 from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import is_submitted
-from replication.kafka.user_classes import ask_java, class_problems
+from replication.kafka.user_classes import ask_java, class_problems, rejected_properties
 from replication.kafka.watch import Watches
 from replication.log import Log, LogFormat, LogLevel, configure
-from replication.mm2.custom import ask_with
+from replication.mm2.policy import ask_with
 from replication.model import Flow, Job, Mode, runs
-from replication.spark.jvm_log import limit_log
-from replication.spark.late import LateSession
-from replication.spark.reported_figures import ReportedFigures
-from replication.spark.requirements import check_packages
+from replication.spark.acknowledged import NOT_REPORTED, ReportedFigures, is_reported
 from replication.spark.session import (
+    LateSession,
     check_classic,
+    check_interceptor,
+    check_packages,
+    check_static_settings,
     driver_jvm,
     driver_obstacle,
     flow_session,
     has_own_realtime,
     job_session,
+    jvm_of,
     keep_gateway,
+    limit_log,
     session,
     slots_of,
 )
+from replication.spark.transform_check import transform_problems
 from replication.state.engine_mark import claim_engine
-from replication.state.job_lock import JobLocks, hold_jobs
-from replication.state.lease import executors_here, holds_lease
-from replication.state.lease_book import LeaseBook
-from replication.state.open_storage import storage_for
-from replication.state.requests import RequestChannel
-from replication.state.stop_requests import StopRequests
+from replication.state.lease import LeaseBook, executors_here, holds_lease
+from replication.state.locks import JobLocks, hold_jobs
+from replication.state.requests import RequestChannel, StopRequests
+from replication.state.storage import storage_for
 from replication.state.tables import Tables
 
 log = Log(__name__)
+
+
+def check_session(launch: Launch, spark: SparkSession) -> None:
+    """Makes sure that *spark* replicates what *launch* says as it must.
+
+    Raises:
+        SetupError: It would not.
+        ConfigError: It does not take an expression of the file.
+    """
+    check_static_settings(spark)
+    if not runs(launch.job, "records") or not launch.chosen:
+        return
+    if problems := [
+        f"{flow.flow}.replication.transforms.{one.name}.{part}: {text}"
+        for flow in launch.chosen
+        for one in flow.transforms
+        for part, text in transform_problems(spark, one)
+    ]:
+        raise ConfigError(launch.config.file, problems)
+    if any(flow.record_timestamps == "preserve" for flow in launch.chosen):
+        check_interceptor(jvm_of(spark))
+    if not is_reported(spark):
+        if limited := next((flow for flow in launch.chosen if flow.limits), None):
+            raise SetupError(
+                f"{limited.flow} cannot be limited to {limited.limits[0]}: {NOT_REPORTED}"
+            )
+        log.warning("records_not_reported", text=NOT_REPORTED)
+
+
+def refuse(context: FlowContext, error: ReplicationError, _stop: threading.Event) -> None:
+    """Ends the flow with *error*; its watches end as well.
+
+    Raises:
+        ReplicationError: Always *error*.
+    """
+    with context.outages:
+        raise error
+
+
+def refusals(file: str, contexts: Sequence[FlowContext]) -> dict[Flow, ReplicationError]:
+    """Returns the flows that must not run, and why; all are looked at side by side."""
+    if not contexts:
+        return {}
+    with ThreadPoolExecutor(len(contexts), "identity") as pool:
+        found = zip(contexts, pool.map(partial(_refusal, file), contexts), strict=True)
+        return {context.config.flow: error for context, error in found if error is not None}
+
+
+def _refusal(file: str, context: FlowContext) -> ReplicationError | None:
+    """Returns why the flow must not run; what else may keep it from running is left to it."""
+    try:
+        check_identity(context)
+        if problems := refused_transforms(context):
+            return ConfigError(file, problems)
+    except IdentityError as error:
+        return error
+    except StateError as error:
+        context.log.info("clusters_not_checked", text=error)
+    return None
+
+
+Latest = Callable[[Flow], Observation | None]
+"""Returns the newest observation of a flow; None before the first."""
+
+
+class Shown:
+    """The newest observation of each flow of the process.
+
+    Before Spark runs nobody observes; then a flow is `starting` or `standby`, which is all that is
+    known of it.
+
+    Args:
+        launch: What the process runs.
+        ask: Asks the driver's JVM; see `Pulse`.
+    """
+
+    def __init__(self, launch: Launch, ask: Callable[[], object] = lambda: None) -> None:
+        self.pulse = Pulse(ask)
+        self._launch = launch
+        self._since = time.time()
+        self._contexts = dict[Flow, FlowContext]()
+        self._has_begun = False
+        self._latest: Latest = lambda _flow: None
+
+    def begin(self, contexts: Sequence[FlowContext], latest: Latest) -> None:
+        """Shows the *latest* of flows that are about to run, and watches their loops."""
+        self._since = time.time()
+        self._has_begun = True
+        self._latest = latest
+        self._contexts = {context.config.flow: context for context in contexts}
+        for context in contexts:
+            self.pulse.watch(context.config.flow, context.board, context.outages)
+
+    def look(self) -> Sequence[Observation]:
+        """Returns an observation of each flow; for any thread."""
+        return [self._latest(flow) or self._unseen(flow) for flow in self._launch.names]
+
+    def _unseen(self, flow: Flow) -> Observation:
+        """Returns what is known of *flow* where nobody observes it (yet)."""
+        if (context := self._contexts.get(flow)) is not None:
+            return look_at(context, self._launch.job)
+        state: FlowState = "standby" if self._launch.standby else "starting"
+        if self._has_begun:  # heartbeats alone have no context
+            state = "running"
+        return Observation(flow, time.time(), state, self._since, runs=self._launch.job)
 
 
 def run(

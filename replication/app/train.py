@@ -20,23 +20,25 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from replication.config.group_settings import StateConfig
-from replication.config.home import connector_jars
-from replication.config.java_options import written
+from replication.config.home import connector_jars, written
 from replication.java import java_class
 from replication.model import Flow, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.spark.checkpoint import checkpoint_location
 from replication.spark.class_archive import QUIET, class_path, folder
 from replication.spark.kafka_options import sharing_options, sink_options, source_options
-from replication.spark.local import spark_jars
-from replication.spark.projection import counts_column, to_target
-from replication.spark.session import flow_session, jvm_of, local_session
-from replication.spark.sources import SHARED
+from replication.spark.mode import SHARED
+from replication.spark.progress import counts_column, to_target
+from replication.spark.session import (
+    checkpoint_location,
+    flow_session,
+    jvm_of,
+    local_session,
+    spark_jars,
+)
 from replication.state.maintenance import Maintenance
 from replication.state.offset_table import OffsetTable
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
+from replication.state.tables import Tables, reader_of
 
 FLOW = Flow("A", "B")
 PARTITION = TopicPartition("training", 0)

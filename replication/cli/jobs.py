@@ -5,8 +5,7 @@ from typing import Any, get_args
 
 import click
 
-from replication.app.freed_memory import give_back_memory
-from replication.app.library_output import take_library_output
+from replication.app.process import give_back_memory, take_library_output
 from replication.app.run import run
 from replication.log import LogFormat, LogLevel, log_uncaught
 from replication.model import Job, Mode

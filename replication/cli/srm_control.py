@@ -5,9 +5,8 @@ from typing import Any, Final
 
 import click
 
-from replication.cli.change import WAIT_SECONDS, Order
+from replication.cli.change import WAIT_SECONDS, Lists, Order, change_lists, show_lists
 from replication.cli.options import known_errors
-from replication.cli.topics import Lists, change_lists, show_lists
 from replication.errors import ConfigError
 
 WORDS: Final = {

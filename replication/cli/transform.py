@@ -14,10 +14,10 @@ from replication.cli.options import (
     print_json,
     say,
 )
-from replication.cli.sample_lines import print_sample
+from replication.cli.plan import print_sample
 from replication.cli.with_changes import with_changes
+from replication.config.convert import setting_line
 from replication.config.file import load_config
-from replication.config.to_yaml import setting_line
 from replication.config.transforms import ADD, PREFIX, read_transforms
 from replication.config.values import Raw
 from replication.control.sample import MOST_RECORDS, TRIED, Wanted, sample_topic

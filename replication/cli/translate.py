@@ -19,8 +19,7 @@ from replication.control.changed import in_force
 from replication.control.translate import Question, answer_question, log_start, no_answer
 from replication.control.written import open_written
 from replication.model import TopicPartition
-from replication.offsets.map import NoAnswer
-from replication.offsets.wording import sentence
+from replication.offsets.map import NoAnswer, sentence
 
 
 @click.command()

@@ -5,12 +5,10 @@ from collections.abc import Sequence
 from typing import Final, cast
 
 from replication.config.client_properties import SERVERS_EXAMPLE
-from replication.config.clients.jaas_problems import find_jaas_problem
+from replication.config.clients.jaas import find_jaas_problem
 from replication.config.clients.java_keys import ROLES
 from replication.config.field_keys import TARGETS
-from replication.config.flow_values import FlowValues
 from replication.config.keys import KEYS
-from replication.config.letter_settings import LETTERS_TOPIC
 from replication.config.schema_settings import (
     MODE,
     TOPICS,
@@ -22,12 +20,12 @@ from replication.config.schema_settings import (
     registry_problems,
     schema_problems,
 )
-from replication.config.scopes import Scopes
-from replication.config.status_settings import STATUS_TOPIC
+from replication.config.scopes import FlowValues, Scopes
+from replication.config.topic_settings import LETTERS_TOPIC, STATUS_TOPIC
 from replication.config.transforms import PREFIX, TRANSFORMS, end_of, read_transforms
 from replication.config.tree import MirrorConfig
 from replication.config.values import Diagnostics, items, text
-from replication.mm2.custom import POLICY
+from replication.mm2.policy import POLICY
 from replication.model import Flow, Job, Location, is_local_mode, runs
 
 _URI: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:.+")

@@ -4,13 +4,21 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from replication.config.clients.java_keys import BY_ROLE, CHOICES, JAVA_KEYS, ROLES, SECURITY, Role
-from replication.config.clients.replaced import is_replaced, replacement
+from replication.config.clients.java_keys import (
+    BY_ROLE,
+    CHOICES,
+    JAVA_KEYS,
+    ROLES,
+    SECURITY,
+    Role,
+    is_replaced,
+    replacement,
+)
 from replication.config.clients.secrets import ClientProperties, is_secret
 from replication.config.ignored import ignored_reason
 from replication.config.keys import KEYS
 from replication.config.values import Diagnostics, Raw, closest, items, known, one_of, text
-from replication.mm2.possible import COMMENT
+from replication.mm2.filters import COMMENT
 from replication.model import Location
 
 SERVERS_EXAMPLE: Final = "broker-1:9092,broker-2:9092"

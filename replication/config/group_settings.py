@@ -17,9 +17,8 @@ from replication.config.config_key import (
     patterns,
     seconds,
 )
-from replication.mm2.custom import GROUP_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
-from replication.mm2.policy import ReplicationPolicy
+from replication.mm2.policy import GROUP_FILTER, CustomClass, ReplicationPolicy
 from replication.model import Flow, Location, OnRewind
 
 

@@ -1,12 +1,56 @@
 """What the driver shows over HTTP: its figures for Prometheus, and whether it lives. Pure."""
 
 import ipaddress
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated, Literal
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Final, Literal
 
-from replication.config.addresses import is_loopback
-from replication.config.config_key import NOT_MM2, choice, flag, number, port, text
+from replication.config.config_key import NOT_MM2, choice, flag, names, number, port, text
+
+# Whose an address or a name is: what only this machine reaches, and what a server is called.
+#
+# A page in a browser can lead its own name to an address inside the network (DNS rebinding), and
+# then reads what answers there. It cannot choose the header Host, which has its name. So names are
+# known, or are addresses.
+
+LOCALHOST: Final = "localhost"
+
+
+def is_loopback(address: str) -> bool:
+    """Returns whether only this machine reaches *address*, a name or a number."""
+    found = _address(address.strip("[]"))
+    return found.is_loopback if found else address == LOCALHOST
+
+
+def is_own(host: str, names: Collection[str], *, takes_addresses: bool) -> bool:
+    """Returns whether the header Host, as sent, is a name of this server.
+
+    Args:
+        host: With or without a port.
+        names: Further names of the server, beside those of loopback.
+        takes_addresses: Whether any address is one: a server that listens on all addresses does
+            not know how others reach it.
+    """
+    name = _name_in(host)
+    if name in {LOCALHOST, "127.0.0.1", "::1", *(known.lower() for known in names)}:
+        return True
+    return takes_addresses and _address(name) is not None
+
+
+def _name_in(host: str) -> str:
+    """Returns the name in a header Host, without port and brackets, in lower case."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host if host.count(":") > 1 else host.partition(":")[0]
+
+
+def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        return ipaddress.ip_address(name)
+    except ValueError:
+        return None
+
 
 PartitionSeries = Literal["off", "lagging", "all"]
 """Which partitions have series of their own."""
@@ -102,3 +146,111 @@ def metrics_warnings(metrics: MetricsConfig) -> Iterator[tuple[str, str]]:
             "those that matter"
         )
         yield "metrics.partitions", warning
+
+
+# How the view is served to people and programs: address, tokens, TLS, proxies.
+
+_LIKE_SRM: Final = "not a key of MirrorMaker 2; the port is that of SRM's service"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeConfig:
+    """What ``replication serve`` listens on, and whom it answers.
+
+    ``prefix`` is empty, or begins with a slash and does not end with one.
+    """
+
+    port: Annotated[
+        int,
+        port("rest.port", "6670", "the port of `serve`; 0 is any free one", _LIKE_SRM),
+    ]
+    listen: Annotated[
+        str,
+        text(
+            "rest.listen",
+            "the address on which `serve` listens; another one than loopback needs tokens or "
+            "client certificates",
+            "127.0.0.1",
+        ).at_top(),
+    ]
+    tokens_file: Annotated[
+        str,
+        text(
+            "rest.tokens.file",
+            "a file with the digests of tokens, as `replication token` makes them; without it "
+            "everybody on this machine may read, and nobody may write",
+        ).at_top(),
+    ]
+    certificate: Annotated[
+        str, text("rest.tls.certificate", "the certificates of `serve`, a file in PEM").at_top()
+    ]
+    key: Annotated[
+        str, text("rest.tls.key", "the key of rest.tls.certificate, a file in PEM").at_top()
+    ]
+    client_ca: Annotated[
+        str,
+        text(
+            "rest.tls.client.ca",
+            "who signs the certificates that clients must have, a file in PEM; such a client may "
+            "read",
+        ).at_top(),
+    ]
+    prefix: Annotated[
+        str,
+        text(
+            "rest.path.prefix",
+            "what a proxy puts before all paths of `serve`, for example /replication",
+        ).at_top(),
+    ]
+    allowed_hosts: Annotated[
+        tuple[str, ...],
+        names(
+            "rest.allowed.hosts",
+            "the names under which `serve` and the driver's /metrics are asked, besides those of "
+            "loopback and of the address on which they listen",
+        ).at_top(),
+    ]
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        names(
+            "rest.trusted.proxies",
+            "addresses of the proxies whose X-Forwarded-For and X-Forwarded-Proto are believed",
+        ).at_top(),
+    ]
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine reaches the address."""
+        return is_loopback(self.listen)
+
+    def with_address(self, listen: str | None, port: int | None) -> "ServeConfig":
+        """Returns the same at another address, as options of the command line give it."""
+        return replace(self, listen=listen or self.listen, port=self.port if port is None else port)
+
+
+def serve_problems(serve: ServeConfig) -> Iterator[tuple[str, str]]:
+    """Yields the key and what is wrong, for settings that do not go together."""
+    if not serve.is_loopback and not (serve.tokens_file or serve.client_ca):
+        problem = (
+            f"{serve.listen!r} is reached from other machines, and everybody there could read the "
+            "names of topics and groups; write rest.tokens.file or rest.tls.client.ca, or 127.0.0.1"
+        )
+        yield "rest.listen", problem
+    if bool(serve.certificate) != bool(serve.key):
+        missing = "rest.tls.key" if serve.certificate else "rest.tls.certificate"
+        yield missing, "missing; certificate and key are needed together"
+    if serve.client_ca and not serve.certificate:
+        yield "rest.tls.client.ca", "has no effect without rest.tls.certificate and rest.tls.key"
+    if serve.prefix and (not serve.prefix.startswith("/") or serve.prefix.endswith("/")):
+        yield "rest.path.prefix", f"{serve.prefix!r} must begin with a slash, and not end with one"
+    for name in serve.trusted_proxies:
+        if not _is_network(name):
+            problem = f"{name!r} is no address; write for example 10.0.0.7 or 10.0.0.0/8"
+            yield "rest.trusted.proxies", problem
+
+
+def _is_network(name: str) -> bool:
+    try:
+        return bool(ipaddress.ip_network(name, strict=False))
+    except ValueError:
+        return False

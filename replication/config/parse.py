@@ -15,22 +15,19 @@ from replication.config.clients.secrets import is_secret
 from replication.config.config_key import ConfigKey, Keys, declared_keys
 from replication.config.field_keys import TARGETS
 from replication.config.flow_conflicts import check_flows
-from replication.config.flow_values import FlowValues
 from replication.config.group_settings import HeartbeatsConfig
-from replication.config.hadoop import hadoop_properties, note_unused
 from replication.config.keys import KEYS
-from replication.config.letter_settings import LETTERS, LETTERS_TOPIC
 from replication.config.metrics_settings import (
     MetricsConfig,
+    ServeConfig,
     metrics_problem,
     metrics_warnings,
+    serve_problems,
 )
 from replication.config.schema_settings import REGISTRY_KEYS, RegistryConfig, registry_of
-from replication.config.scopes import sort_settings
-from replication.config.serve_settings import ServeConfig, serve_problems
-from replication.config.state_access import ENGINE, EngineChoice
-from replication.config.status_settings import STATUS_TOPIC
-from replication.config.topic_settings import MODE, TASKS_MAX
+from replication.config.scopes import FlowValues, sort_settings
+from replication.config.state_access import ENGINE, EngineChoice, hadoop_properties, note_unused
+from replication.config.topic_settings import LETTERS, LETTERS_TOPIC, MODE, STATUS_TOPIC, TASKS_MAX
 from replication.config.transforms import read_transforms
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.config.values import (
@@ -45,17 +42,19 @@ from replication.config.values import (
     text,
 )
 from replication.errors import ConfigError
-from replication.mm2.custom import (
+from replication.mm2.policy import (
     GROUP_FILTER,
     POLICY,
     SETTING_FILTER,
     TOPIC_FILTER,
     CustomClass,
     CustomPolicy,
+    IdentityPolicy,
+    PrefixPolicy,
+    ReplicationPolicy,
 )
-from replication.mm2.policy import IdentityPolicy, PrefixPolicy, ReplicationPolicy
 from replication.model import Location, Mode, Reset
-from replication.schemas.known import KnownIds
+from replication.schemas.values import KnownIds
 
 TARGETS_OPTION: Final = "--clusters"
 _FINDS_FLOWS: Final = re.compile(

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 from typing import Annotated, Final, get_args
 
 from replication.config.config_key import (
+    LONGEST,
     MIRROR,
+    MOST_REPLICAS,
     NOT_MM2,
     ConfigKey,
     choice,
@@ -19,19 +21,253 @@ from replication.config.config_key import (
     text,
 )
 from replication.config.limits import LIMIT_BYTES, LIMIT_RECORDS, LIMIT_TOPICS, Limit
-from replication.mm2.custom import POLICY, TOPIC_FILTER, CustomClass
 from replication.mm2.filters import NameFilter
-from replication.mm2.policy import ReplicationPolicy
+from replication.mm2.policy import (
+    POLICY,
+    SETTING_FILTER,
+    TOPIC_FILTER,
+    CustomClass,
+    ReplicationPolicy,
+)
 from replication.model import (
     Chain,
     Compression,
     GuardCause,
     GuardPolicy,
+    LetterKind,
+    Location,
     Mode,
     Reset,
     Source,
     Timestamps,
 )
+
+LETTERS: Final = "replication.dead.letters"
+LETTERS_TOPIC: Final = "replication.dead.letters.topic"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LettersConfig:
+    """Where a flow keeps records that cannot be copied."""
+
+    kind: Annotated[
+        LetterKind,
+        choice(
+            LETTERS,
+            LetterKind,
+            "none",
+            "keeps a record that cannot be copied in a topic on the target or in a table, so that "
+            "its topic goes on; with none the topic is set aside",
+            "MirrorMaker 2's task fails",
+        ),
+    ]
+    letters_topic: Annotated[
+        str,
+        ConfigKey(
+            LETTERS_TOPIC,
+            "text",
+            "",
+            "the topic on the target for such records, made where it does not exist; by default "
+            "A.dead-letters.internal",
+            NOT_MM2,
+        ),
+    ]
+    most: Annotated[
+        int,
+        number(
+            "replication.dead.letters.max",
+            "10",
+            "how many records of a partition may be kept in a row, or among ten times as many "
+            "offsets; then the topic is set aside",
+            least=1,
+        ),
+    ]
+
+
+# What a flow keeps equal on its remote topics: configs, ACLs, deletions.
+
+_CONFIG_EXCLUDE: Final = (
+    r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "
+    r"message\.timestamp\.difference\.max\.ms, log\.message\.timestamp\.before\.max\.ms, "
+    r"log\.message\.timestamp\.after\.max\.ms, message\.timestamp\.type, "
+    r"unclean\.leader\.election\.enable, min\.insync\.replicas"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicConfigsConfig:
+    """A flow's topic configs: which are copied, whose defaults apply, and how often to compare."""
+
+    sync_enabled: Annotated[
+        bool,
+        flag(
+            "sync.topic.configs.enabled",
+            "true",
+            "keeps the configs of remote topics equal to the source's",
+        ),
+    ]
+    sync_interval_seconds: Annotated[
+        int, seconds("sync.topic.configs.interval.seconds", "600", "interval between config syncs")
+    ]
+    exclude: Annotated[
+        tuple[str, ...],
+        patterns(
+            "config.properties.exclude",
+            _CONFIG_EXCLUDE,
+            "topic configs never copied: names or regexes",
+        ).reloadable(),
+    ]
+    setting_filter: Annotated[
+        CustomClass | None,
+        java_class(
+            SETTING_FILTER,
+            f"{MIRROR}DefaultConfigPropertyFilter",
+            "decides which topic configs are copied; one of yours decides in place of "
+            "config.properties.exclude",
+        ),
+    ] = None
+    defaults_from: Annotated[
+        Location,
+        choice(
+            "use.defaults.from",
+            Location,
+            "target",
+            "whose default a remote topic gets for a config that the source topic does not set",
+            "MirrorMaker 2 ignores it at top level",
+        ).reloadable(),
+    ]
+
+    def copies(self, key: str) -> bool:
+        """Returns whether the list, or the user's filter, lets the setting *key* be copied."""
+        if self.setting_filter is not None:
+            return bool(self.setting_filter.ask("shouldReplicateConfigProperty", key))
+        return NameFilter((".*",), self.exclude).accepts(key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AclsConfig:
+    """A flow's topic ACLs: whether they are copied, which, how often, and whether also removed."""
+
+    sync_enabled: Annotated[
+        bool, flag("sync.topic.acls.enabled", "true", "copies topic ACLs to the remote topics")
+    ]
+    sync_interval_seconds: Annotated[
+        int, seconds("sync.topic.acls.interval.seconds", "600", "interval between ACL syncs")
+    ]
+    prefixed: Annotated[
+        bool,
+        flag(
+            "replication.acls.prefixed.enabled",
+            "false",
+            "copies ACLs for all topics with a prefix, and those for all topics (*) as well",
+            "not a key of MirrorMaker 2, which copies literal names only",
+        ).reloadable(),
+    ]
+    removal: Annotated[
+        bool,
+        flag(
+            "replication.acls.removal.enabled",
+            "false",
+            "removes ACLs that the flow created on the target once they are gone on the source",
+            "not a key of MirrorMaker 2, which never removes an ACL",
+        ).reloadable(),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeletionsConfig:
+    """Whether a deleted topic's remote topic is also deleted, and how much later."""
+
+    enabled: Annotated[
+        bool,
+        flag(
+            "replication.deletions.enabled",
+            "false",
+            "deletes a remote topic some time after its source topic was deleted",
+            "not a key of MirrorMaker 2, which never deletes a topic",
+        ).reloadable(),
+    ]
+    grace_seconds: Annotated[
+        int,
+        number(
+            "replication.deletions.grace.seconds",
+            "604800",
+            "time from the deletion of a source topic to that of its remote topic, in seconds",
+            most=10 * LONGEST,
+        ).reloadable(),
+    ]
+
+
+# The topic in which the owner of a flow says how it is: Connect's status topic.
+
+STATUS_TOPIC: Final = "status.storage.topic"
+_PLACES: Final = ("top", "flow", "target")  # MirrorMaker 2 configures a worker for each target
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusConfig:
+    """A flow's status topic on its target; an empty name turns it off."""
+
+    storage_topic: Annotated[
+        str,
+        ConfigKey(
+            STATUS_TOPIC,
+            "text",
+            "",
+            "the topic on the target in which the owner of a flow says how it is, as Connect's "
+            "workers do; by default mm2-status.A.internal. Without a value behind it the key turns "
+            "this off. Like the next two it may also be set as B.status.storage.topic, for all "
+            "flows that write to B",
+            places=_PLACES,
+        ),
+    ]
+    partitions: Annotated[
+        int,
+        ConfigKey(
+            "status.storage.partitions",
+            "number",
+            "5",
+            "partitions of the status topic where it is created; -1 for the cluster's default",
+            least=-1,
+            places=_PLACES,
+        ),
+    ]
+    replication_factor: Annotated[
+        int,
+        ConfigKey(
+            "status.storage.replication.factor",
+            "number",
+            "3",
+            "replication factor of the status topic; -1 for the cluster's default",
+            least=-1,
+            most=MOST_REPLICAS,
+            places=_PLACES,
+        ),
+    ]
+    interval_seconds: Annotated[
+        int,
+        number(
+            "status.publish.interval.seconds",
+            "5",
+            "how often the figures of a flow are measured and its status is written, in seconds; "
+            "a change of state is written at once; with more than 2500 partitions in the process, "
+            "half as often; 0 for never",
+            NOT_MM2,
+            most=LONGEST,
+        ),
+    ]
+    slo_lag_seconds: Annotated[
+        int,
+        number(
+            "slo.lag.seconds",
+            "30",
+            "from this lag on, in seconds, a flow is degraded",
+            NOT_MM2,
+            least=1,
+            most=LONGEST,
+        ),
+    ]
+
 
 DEFAULT_POLICY: Final = f"{MIRROR}DefaultReplicationPolicy"
 IDENTITY_POLICIES: Final = (

@@ -13,18 +13,23 @@ from replication.config.group_settings import (
     OffsetSyncsConfig,
     StateConfig,
 )
-from replication.config.letter_settings import LettersConfig
-from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
-from replication.config.metrics_settings import MetricsConfig
+from replication.config.metrics_settings import MetricsConfig, ServeConfig
 from replication.config.schema_settings import SchemasConfig
-from replication.config.serve_settings import ServeConfig
 from replication.config.state_access import EngineChoice, StateAccess
-from replication.config.status_settings import StatusConfig
-from replication.config.topic_settings import GuardConfig, RecordsConfig, TopicsConfig
-from replication.mm2.custom import CustomClass, CustomPolicy
+from replication.config.topic_settings import (
+    AclsConfig,
+    DeletionsConfig,
+    GuardConfig,
+    LettersConfig,
+    RecordsConfig,
+    StatusConfig,
+    TopicConfigsConfig,
+    TopicsConfig,
+)
 from replication.mm2.filters import NameFilter
+from replication.mm2.policy import CustomClass, CustomPolicy
 from replication.model import Chain, Flow, Isolation, Mode
-from replication.schemas.known import KnownIds
+from replication.schemas.values import KnownIds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

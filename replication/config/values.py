@@ -9,8 +9,7 @@ from typing import Final, NoReturn
 from replication.config.clients.secrets import MASK, is_secret
 from replication.config.config_key import ConfigKey
 from replication.errors import ConfigError, printable
-from replication.mm2.filters import pattern_problem
-from replication.mm2.possible import COMMENT, impossible
+from replication.mm2.filters import COMMENT, impossible, pattern_problem
 
 _CLASS_NAME: Final = re.compile(r"([A-Za-z_$][\w$]*\.)+[A-Za-z_$][\w$]*")
 

@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from replication.config.changes import Change
+from replication.config.changes import Change, Steering
 from replication.config.state_access import StateAccess
-from replication.config.steering import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import SetupError, StateError
 from replication.log import Log

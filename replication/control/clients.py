@@ -3,11 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replication.config.clients.defaults import with_defaults
 from replication.config.clients.jaas import JaasError, parse_jaas
-from replication.config.clients.java_keys import Role
+from replication.config.clients.java_keys import Role, with_defaults
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.mm2.custom import CustomClass
+from replication.mm2.policy import CustomClass
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArray"
 _PRODUCER: Final = {

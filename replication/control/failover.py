@@ -4,18 +4,16 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from replication.config.tree import FlowConfig
-from replication.control.groups import IsWanted, read_groups, source_positions
-from replication.control.view import FlowView
+from replication.control.groups import FlowView, IsWanted, read_groups, source_positions
 from replication.errors import ClusterError
 from replication.groups.csv_file import GroupOffset
-from replication.groups.moves import Move, commits_by_group, plan_moves
+from replication.groups.positions import Move, commits_by_group, plan_moves
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.model import TopicPartition
-from replication.offsets.map import Bounded, NoAnswer, Translation
-from replication.offsets.wording import quality
+from replication.offsets.map import Bounded, NoAnswer, Translation, quality
 from replication.topics.selection import remote_topics
-from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
+from replication.upkeep.groups import checkpoints_topic, read_checkpoints
 
 NOT_REPLICATED = NoAnswer("nothing replicated", None)
 

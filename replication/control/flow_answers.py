@@ -6,10 +6,11 @@ next one is not overdue and the lease's group has that process. What is not know
 
 import time
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 from typing import Final, Literal
 
@@ -17,14 +18,14 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.status import FlowStatus, flow_status, witnessed
 from replication.control.witness import Coordinators, Witness
 from replication.errors import NoAnswerError, ReplicationError
-from replication.figures.document import document
-from replication.figures.observation import ENDED, FlowState
+from replication.figures.lag import utc
+from replication.figures.observation import ENDED, Figures, FlowState, TopicFigures, document
 from replication.figures.words import Word
-from replication.kafka.status_reader import StatusReader
+from replication.kafka.status_topic import StatusReader
 from replication.model import Flow, Part
+from replication.state.delta import is_quick, open_reader
 from replication.state.executions import Ending
 from replication.state.folder import check_begun
-from replication.state.readers import is_quick, open_reader
 
 SeenState = FlowState | Literal["silent", "unknown"]
 Health = Literal["ok", "degraded", "bad", "unknown"]
@@ -386,3 +387,123 @@ class _Read:
 
 
 NOT_READ: Final = _Read(frozenset(), 0.0, {}, "the words of the flows say it")
+
+
+@dataclass(frozen=True, slots=True)
+class FlowLag:
+    """The lag of one flow.
+
+    Args:
+        answer: How the flow is.
+        topics: Topics of it, the furthest behind first.
+    """
+
+    answer: FlowAnswer
+    topics: tuple[TopicFigures, ...]
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        answer, word = self.answer, self.answer.heard.word
+        said = None if word is None else document(word.observed)
+        by_name = {} if said is None else {row["topic"]: row for row in said["topics"]}
+        figures = {} if said is None else said["figures"]
+        return {
+            "flow": str(answer.flow),
+            "state": answer.state,
+            "why": answer.why or None,
+            "heard_seconds": None if answer.age is None else round(answer.age, 1),
+            "no_word": answer.heard.why_not or None,
+            "lag_records": figures.get("lag_records"),
+            "lag_seconds": figures.get("lag_seconds"),
+            "topics": [by_name[row.topic] for row in self.topics],
+        }
+
+
+def flow_lag(answer: FlowAnswer, topics: Collection[str], top: int) -> FlowLag:
+    """Returns the lag by an *answer*, of *topics*, or of all if there are none, at most *top*."""
+    word = answer.heard.word
+    said = () if word is None else word.observed.topics
+    chosen = [row for row in said if row.topic in topics or not topics]
+    chosen.sort(key=lambda row: behind(row.figures), reverse=True)
+    return FlowLag(answer, tuple(chosen[:top]))
+
+
+def behind(figures: Figures) -> tuple[float, float]:
+    """Returns what orders topics and partitions by their lag."""
+    return figures.get("lag_seconds", -1.0), figures.get("lag_records", -1.0)
+
+
+# The events of flows: rows of the table, else the last ones that the owners have told.
+
+Details = tuple[tuple[str, str | int], ...]
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LoggedEvent:
+    """One event; *details* are its further columns, such as topic and offsets."""
+
+    at: datetime
+    flow: Flow
+    kind: str
+    reaction: str
+    text: str
+    details: Details = ()
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        return {
+            "flow": str(self.flow),
+            "at": self.at.isoformat(),
+            "kind": self.kind,
+            "reaction": self.reaction,
+            "text": self.text,
+            **dict(self.details),
+        }
+
+
+def read_events(config: MirrorConfig, flows: Sequence[FlowConfig]) -> tuple[list[LoggedEvent], str]:
+    """Returns the events of *flows*, the oldest first, and why some may be missing.
+
+    Raises:
+        NoAnswerError: Neither the tables nor the owners of the flows tell anything.
+    """
+    try:
+        check_begun(config.state_dir)
+        return sorted(_of_tables(config, flows)), ""
+    except ReplicationError as error:
+        reason = str(error)
+    with FlowAnswers(config, flows) as answers:
+        heard = [one.heard for one in answers.ask()]
+    told = [one.word.observed for one in heard if one.word is not None]
+    if not told:
+        raise NoAnswerError(f"no events are known: {reason}; {heard[0].why_not}")
+    events = (
+        LoggedEvent(
+            utc(row.at),
+            observed.flow,
+            row.kind,
+            row.reaction,
+            row.text,
+            tuple(sorted(row.details.items())),
+        )
+        for observed in told
+        for row in observed.events
+    )
+    return sorted(events), f"only the last events of each owner are known: {reason}"
+
+
+def _of_tables(config: MirrorConfig, flows: Sequence[FlowConfig]) -> Iterable[LoggedEvent]:
+    known = {"flow", "at", "kind", "reaction", "text", "policy"}
+    with open_reader(config.access) as state:
+        for flow in flows:
+            for row in state.rows("events", flow.flow):
+                details = {key: value for key, value in row.items() if key not in known}
+                yield LoggedEvent(
+                    row["at"],
+                    flow.flow,
+                    row["kind"],
+                    # which tables of earlier versions call a policy
+                    row.get("reaction") or row.get("policy") or "",
+                    row["text"],
+                    tuple(sorted((k, v) for k, v in details.items() if v is not None)),
+                )

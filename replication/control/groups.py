@@ -1,25 +1,93 @@
 """Each consumer group's committed offsets on both clusters of a flow."""
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
-from replication.config.tree import FlowConfig
-from replication.control.view import FlowView
+from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
+from replication.control.written import open_written
 from replication.errors import ClusterError, StateError
-from replication.groups.positions import GroupPosition
-from replication.groups.rejected import KEYS, Rejected
-from replication.groups.sync_answer import SyncAnswer, SyncRules, sync_answer
-from replication.kafka.cluster import Cluster
+from replication.groups.positions import (
+    KEYS,
+    GroupPosition,
+    Rejected,
+    SyncAnswer,
+    SyncRules,
+    sync_answer,
+)
+from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.consumer_groups import Groups
-from replication.kafka.rejections import Rejections
+from replication.kafka.jvm import shared_jvm
 from replication.mm2.filters import NameFilter
 from replication.model import Committed, TopicPartition
-from replication.offsets.wording import fields
-from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
-from replication.upkeep.groups import translate_groups
+from replication.offsets.map import fields
+from replication.state.cluster_ids import check_ids, check_topics, stored_ids, stored_topics
+from replication.state.table_reader import OffsetReader
+from replication.upkeep.groups import checkpoints_topic, read_checkpoints, translate_groups
+
+# What a command reads of one flow: its clusters, their groups, and its offset map.
+
+
+@dataclass(frozen=True, slots=True)
+class FlowView:
+    """Read access to one flow.
+
+    Args:
+        config: The flow.
+        source: The source cluster.
+        target: The target cluster.
+        offsets: The flow's offset maps.
+        open_groups: Connects to the consumer groups of one of the two clusters.
+        events: Returns the newest event for each value of some columns.
+        doubts: Why the offset maps may be older than those of a running job; empty if they are not.
+    """
+
+    config: FlowConfig
+    source: Cluster
+    target: Cluster
+    offsets: OffsetReader
+    open_groups: Callable[[ClusterConfig], Groups]
+    events: Callable[[Sequence[str]], list[dict[str, Any]]]
+    doubts: tuple[str, ...] = ()
+
+
+@contextmanager
+def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
+    """Opens the clusters of *config*'s flow and the state directory of *mirror* for the block.
+
+    A process that runs the flow is asked to write its offset map first.
+
+    Raises:
+        IdentityError: The state is of other clusters, as far as these answer.
+        StateError: The tables cannot be read.
+    """
+    with (
+        open_written(mirror, config) as (state, doubts),
+        Cluster(config.source.alias, config.source.admin) as source,
+        Cluster(config.target.alias, config.target.admin) as target,
+    ):
+        found = {}
+        for cluster in (source, target):
+            with suppress(ClusterError):  # a failover may have lost it
+                found[cluster.alias] = cluster.cluster_id()
+        stored = stored_ids(state, config)
+        new = check_ids(config, mirror.state_dir, stored, found)
+        if unnamed := {alias: new[alias] for alias in new if alias not in stored}:
+            topics = stored_topics(state, config)
+            with suppress(ClusterError):
+                check_topics(config, mirror.state_dir, unnamed, topics, (source, target))
+        yield FlowView(
+            config,
+            source,
+            target,
+            state.offsets(config.flow),
+            lambda cluster: Groups(shared_jvm(), cluster.alias, cluster.admin),
+            lambda keys: state.newest("events", config.flow, keys, ["at"]),
+            doubts,
+        )
+
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
 """Where brokers keep groups; the leader of a group's partition is its coordinator."""

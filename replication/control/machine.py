@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import resource
 import socket
 import subprocess
@@ -14,10 +15,66 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from replication.config.checks import idle_job_problem, local_state_problem
+from replication.config.file import missing_files
 from replication.config.home import OUR_JAR, home
 from replication.config.tree import MirrorConfig
-from replication.model import is_local_mode, local_slots
-from replication.state.paths import local_path
+from replication.model import Job, is_local_mode, local_slots
+from replication.state.folder import local_path
+
+
+def start_problems(config: MirrorConfig, master: str, job: Job | None = None) -> list[str]:
+    """Returns one line for each reason why *job*, or any job, cannot run on *master*.
+
+    Args:
+        config: The configuration.
+        master: Spark's master. Files that *config* names must be there if it is a local one.
+        job: The job; None to leave out what depends on it.
+    """
+    return [
+        *filter(None, [local_state_problem(config.state_dir, master)]),
+        *(missing_files(config) if is_local_mode(master) else ()),
+        *filter(None, [idle_job_problem(config, job) if job else None]),
+    ]
+
+
+OLDEST: Final = 17
+NEWEST: Final = 25
+STEP: Final = "install a JDK 17 or 21, or set JAVA_HOME to one"
+JAVA_SECONDS: Final = 30.0
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
+
+
+def java_here(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Returns what Java says of itself, and why Spark does not run on it; "" if it does."""
+    java_home = environ.get("JAVA_HOME")
+    java = str(Path(java_home, "bin", "java")) if java_home else "java"
+    try:
+        done = subprocess.run(  # noqa: S603 - a start runs it, too
+            [java, "-version"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=JAVA_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", f"{java} cannot be run ({error}); {STEP}"
+    return judge(java, done.stdout.decode(errors="replace"))
+
+
+def judge(java: str, answer: str) -> tuple[str, str]:
+    """Returns what follows from the *answer* to ``-version`` of the program *java*."""
+    version = _VERSION.search(answer)
+    if version is None:
+        said = " ".join(answer.split())
+        return "", f"{java} does not say its version ({said or 'no answer'}); {STEP}"
+    if not OLDEST <= int(version[1]) <= NEWEST:
+        text = f"{java} is Java {version[1]}, Spark 4.2 runs on {OLDEST} to {NEWEST}; {STEP}"
+        return version[0], text
+    return f"{java}, {version[0]}", ""
+
 
 SEPARATORS: Final = ",:"
 """Between paths in a list of Spark's, and in a class path of Java's."""

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
+from replication.config.changes import Steering
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.moved_groups import MovedGroup, MovedMap, moved_groups
-from replication.control.record_counts import counted_records
-from replication.control.running import running_now
+from replication.control.changed import read_all
+from replication.control.groups import read_groups
 from replication.control.starts import (
     StoredMap,
     find_starts,
@@ -15,18 +15,279 @@ from replication.control.starts import (
     stored_map,
     with_created,
 )
+from replication.control.witness import Coordinators
 from replication.control.written import open_written
-from replication.errors import NoAnswerError, SetupError
-from replication.model import TopicPartition
-from replication.offsets.goals import Goal, Place, offset_of_goal
-from replication.offsets.moved import MovedPosition, Moving, OwnPosition, move
+from replication.errors import ClusterError, LeaseError, NoAnswerError, SetupError
+from replication.kafka.cluster import Cluster
+from replication.kafka.consumer_groups import Groups
+from replication.kafka.jvm import shared_jvm
+from replication.model import RECORDS, Committed, Flow, TopicPartition
+from replication.offsets.copy_rule import CopyRule
+from replication.offsets.map import OffsetMap, Translation, fields
+from replication.offsets.moved import (
+    Goal,
+    MovedPosition,
+    Moving,
+    OwnPosition,
+    Place,
+    move,
+    offset_of_goal,
+)
+from replication.offsets.runs import OffsetRun
 from replication.positions.find import find_by_spans
-from replication.positions.moves import AskedPositions, own_position
 from replication.positions.sides import AskedSides, FlowSides, compared
-from replication.positions.spans import LogSpans
-from replication.state.move_requests import MoveRequest
-from replication.topics.topic_plan import TopicPlan
+from replication.positions.survey import AskedPositions, LogSpans, own_position
+from replication.spark.counting import count_records
+from replication.state.change_files import open_changes
+from replication.state.locks import find_job_owner
+from replication.state.requests import MoveRequest
+from replication.topics.topic_plan import TopicPlan, copy_rule
 from replication.upkeep.prepare import look
+
+# Whether partitions of a flow are being copied, as far as this machine and others can tell.
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What of a flow is being copied.
+
+    Args:
+        flow: The flow.
+        by: Who copies it, in words; "" if nobody does.
+        steering: What operators have changed of it.
+        is_in_force: Whether whoever copies it has said that all pauses are in force.
+    """
+
+    flow: Flow
+    by: str
+    steering: Steering
+    is_in_force: bool = True
+
+    def refuse(self, partitions: Collection[TopicPartition]) -> None:
+        """Raises an error if any of *partitions* is being copied.
+
+        Raises:
+            LeaseError: One is; the text names whoever copies it, and the command that pauses it.
+        """
+        paused = self.steering.paused
+        copied = [tp for tp in sorted(partitions) if not paused.covers(tp)]
+        if not self.by or (not copied and self.is_in_force):
+            return
+        runs = f"flow {self.flow} runs: {self.by}"
+        if not copied:
+            raise LeaseError(f"{runs}. The pause is not in force there yet: ask again in a moment")
+        named = f"--topic {copied[0].topic} --partition {copied[0].partition}"
+        more = f" and {len(copied) - 1} more" if len(copied) > 1 else ""
+        raise LeaseError(
+            f"{runs}. {copied[0]}{more} is being copied, so its position moves on: pause it first, "
+            f"python -m replication pause FILE --flow '{self.flow}' {named}, or stop the flow, "
+            f"python -m replication stop FILE --flow '{self.flow}'"
+        )
+
+
+def running_now(mirror: MirrorConfig, config: FlowConfig) -> Running:
+    """Returns what of *config*'s flow is being copied.
+
+    Raises:
+        ClusterError: The target does not say who is in the group of the lease.
+        StateError: The state directory cannot be read.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    flow = config.flow
+    with open_changes(mirror.access, [flow]) as changes:
+        steering, applied = read_all(changes[flow]), changes[flow].applied()
+    pauses = {each.name for each in steering.in_force if each.what in ("pause", "hold")}
+    is_in_force = applied is not None and pauses <= applied.names
+    return Running(flow, _runner(mirror, config), steering, is_in_force)
+
+
+def _runner(mirror: MirrorConfig, config: FlowConfig) -> str:
+    """Returns who copies the records of *config*'s flow, in words; "" if nobody does.
+
+    A process that has just begun may hold the lock on this machine, and not yet be in the group.
+    """
+    for job in sorted(RECORDS):
+        if owner := find_job_owner(mirror.state_dir, config.flow, job):
+            return str(owner)
+    with Coordinators() as coordinators:
+        witness = coordinators.ask([config])[config.flow]
+    if witness.members is None:
+        raise ClusterError(
+            f"cannot see whether {config.flow} runs: cluster {witness.cluster} does not say who is "
+            f"in group {witness.group}: {witness.reason}"
+        )
+    if not witness.members:
+        return ""
+    return (
+        f"group {witness.group} on cluster {witness.cluster} has a member (a killed process stays "
+        "one for about 10 s)"
+    )
+
+
+# How many records lie in spans of source offsets, where offsets alone do not tell.
+
+MOST_COUNTED: Final = 1_000_000
+"""Offsets of the spans that are counted together; more are not read."""
+
+Span = tuple[int, int]
+"""First offset and end offset."""
+
+
+def counted_records(
+    sides: FlowSides,
+    spans: Mapping[TopicPartition, Span],
+    maps: Mapping[TopicPartition, Iterable[OffsetRun]],
+) -> dict[TopicPartition, int]:
+    """Counts the records to be copied in each of *spans*.
+
+    Nothing is read of a span that the offset map shows as dense.
+
+    Args:
+        sides: The flow. Its Spark starts if anything is to be read.
+        spans: By upstream partition.
+        maps: The offset maps of these partitions.
+
+    Returns:
+        No entry for a span that is too long to be read.
+
+    Raises:
+        ClusterError: The source does not answer.
+        SetupError: Spark does not start here.
+    """
+    config = sides.config
+    rule = copy_rule(config, {tp.topic for tp in spans})
+    compacted = _compacted(sides, spans)
+    found: dict[TopicPartition, int] = {}
+    left: dict[TopicPartition, Span] = {}
+    room = MOST_COUNTED
+    for tp, span in sorted(spans.items(), key=lambda item: item[1][1] - item[1][0]):
+        width = span[1] - span[0]
+        if copies_all(rule) and tp.topic not in compacted and is_dense(span, maps.get(tp, ())):
+            found[tp] = width
+        elif width < room:
+            left[tp] = span
+            room -= width
+    if left:
+        with compared(config.flow):
+            counts = count_records(sides.spark, config.source.consumer, left, rule)
+        found |= {tp: counts.get(tp, 0) for tp in left}
+    return found
+
+
+def copies_all(rule: CopyRule) -> bool:
+    """Returns whether *rule* leaves no record out, whatever fields it has."""
+    return replace(rule, timestamps="preserve", mark=None) == CopyRule()
+
+
+def is_dense(span: Span, runs: Iterable[OffsetRun]) -> bool:
+    """Returns whether *runs* say that each offset of *span* had a record."""
+    first, until = span
+    for run in sorted(run for run in runs if run.is_dense and not run.is_anchor):
+        if run.src_from <= first < run.src_until:
+            first = run.src_until
+    return first >= until
+
+
+def _compacted(sides: FlowSides, spans: Iterable[TopicPartition]) -> set[str]:
+    """Returns the topics of *spans* whose source deletes records in their middle."""
+    topics = {tp.topic for tp in spans}
+    found = sides.source.topic_config(topics)
+    policies = {topic: found.get(topic, {}).get("cleanup.policy") for topic in topics}
+    return {t for t, policy in policies.items() if policy is None or "compact" in str(policy.value)}
+
+
+# The consumer groups whose translation changes when a position is moved.
+
+
+@dataclass(frozen=True, slots=True)
+class MovedGroup:
+    """A group whose committed offset on the source means another one on the target by a move.
+
+    Args:
+        group: Its name.
+        partition: Upstream.
+        committed: What it has committed on the source.
+        before: What that is on the target now.
+        after: What it will be when everything is copied that the move has copied again.
+    """
+
+    group: str
+    partition: TopicPartition
+    committed: int
+    before: Translation
+    after: Translation
+
+    def document(self) -> dict[str, object]:
+        """Returns what a command prints as JSON."""
+        return {
+            "group": self.group,
+            **self.partition._asdict(),
+            "committed": self.committed,
+            "before": fields(self.before),
+            "after": fields(self.after),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MovedMap:
+    """The offset map of a partition that is to be moved.
+
+    Args:
+        runs: The map as it is stored.
+        moved: What is done to the partition.
+        records: How many records are left out or copied again; None if that is not known.
+    """
+
+    runs: tuple[OffsetRun, ...]
+    moved: MovedPosition
+    records: int | None
+
+    @property
+    def before(self) -> OffsetMap:
+        """The map without the move."""
+        return OffsetMap([*self.runs, *self.moved.before.runs])
+
+    @property
+    def after(self) -> OffsetMap:
+        """The map when what is copied again has been copied."""
+        return OffsetMap([*self.runs, *self.moved.new_runs(), *self._copied_again()])
+
+    def _copied_again(self) -> list[OffsetRun]:
+        if (span := self.moved.copied_again) is None:
+            return []
+        width = span[1] - span[0]
+        count = width if self.records is None else min(width, self.records)
+        return [OffsetRun(*span, self.moved.position.downstream, count)]
+
+
+def changed_groups(
+    committed: Mapping[str, Mapping[TopicPartition, Committed]],
+    maps: Mapping[TopicPartition, MovedMap],
+) -> tuple[MovedGroup, ...]:
+    """Returns those of the groups that have *committed* something whose translation changes."""
+    befores = {tp: each.before for tp, each in maps.items()}
+    afters = {tp: each.after for tp, each in maps.items()}
+    found = (
+        MovedGroup(
+            group, tp, at.offset, befores[tp].translate(at.offset), afters[tp].translate(at.offset)
+        )
+        for group, offsets in sorted(committed.items())
+        for tp, at in sorted(offsets.items())
+        if tp in maps
+    )
+    return tuple(each for each in found if each.before != each.after)
+
+
+def moved_groups(
+    config: FlowConfig, source: Cluster, maps: Mapping[TopicPartition, MovedMap]
+) -> tuple[tuple[MovedGroup, ...], tuple[str, ...]]:
+    """Returns the groups whose translation changes, and a line for each that is not known."""
+    try:
+        with Groups(shared_jvm(), config.source.alias, config.source.admin) as groups:
+            read = read_groups(source, groups, config.groups.accepts, ())
+    except (ClusterError, SetupError) as error:
+        return (), (f"the groups whose translation changes are not known: {error}",)
+    return changed_groups(read.committed, maps), read.problems
 
 
 @dataclass(frozen=True, slots=True)

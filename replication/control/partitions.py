@@ -33,7 +33,7 @@ def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:
         StateError: The tables cannot be read.
     """
     # Imported here because only a start without an answer needs what reads tables.
-    from replication.state.readers import open_reader  # noqa: PLC0415
+    from replication.state.delta import open_reader  # noqa: PLC0415
 
     with open_reader(config.access) as state:
         rows = state.rows("topics", flow.flow)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from replication.config.steering import Steering, fold
+from replication.config.changes import Steering, fold
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import steerings
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
@@ -14,10 +14,9 @@ from replication.errors import ClusterError
 from replication.figures.observation import ENDED
 from replication.kafka.cluster import Cluster
 from replication.model import Position, Topic, TopicPartition
-from replication.offsets.position_file import connect_offsets
-from replication.state.move_requests import MoveRequest, pending_moves
-from replication.state.offset_rows import OFFSET_RUNS, OLDEST_FIRST, TableRow
-from replication.state.requests import open_channel
+from replication.offsets.moved import connect_offsets
+from replication.state.requests import MoveRequest, open_channel, pending_moves
+from replication.state.table_reader import OFFSET_RUNS, OLDEST_FIRST, TableRow
 from replication.topics.selection import remote_topics
 
 NEW = "new"

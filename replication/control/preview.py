@@ -8,23 +8,21 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from replication.config.changes import Change, partition_of
-from replication.config.steering import Steering
+from replication.config.changes import Change, Steering, partition_of
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import MissingValueError, closest
 from replication.control.starts import open_clusters, stored_map
 from replication.control.steer import Steered
 from replication.errors import ConfigError, NoAnswerError, ReplicationError
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, distinct_ids
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
-from replication.kafka.same_cluster import distinct_ids
 from replication.mm2.filters import NameFilter
 from replication.model import TopicPartition
-from replication.positions.at_risk import find_at_risk
-from replication.state.readers import is_quick, open_reader
-from replication.topics.conflicts import find_topic_loops
+from replication.positions.expire import find_at_risk
+from replication.state.delta import is_quick, open_reader
 from replication.topics.selection import remote_topics, writers_of
+from replication.topics.topic_plan import find_topic_loops
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,16 @@ from replication.control.starts import open_clusters
 from replication.errors import ConfigError, NoAnswerError
 from replication.kafka.cluster import Cluster
 from replication.model import Chain, Flow, TopicPartition
-from replication.offsets.newest import newest_windows
+from replication.offsets.runs import newest_windows
 from replication.positions.sides import AskedSides, compared
-from replication.spark.transform_check import transform_problems
-from replication.spark.transform_samples import SHOWN_BYTES, Sampled, ShownRecord, sample
-from replication.topics.copy_rule import chain_of
-from replication.topics.topic_plan import TopicPlan
+from replication.spark.transform_check import (
+    SHOWN_BYTES,
+    Sampled,
+    ShownRecord,
+    sample,
+    transform_problems,
+)
+from replication.topics.topic_plan import TopicPlan, chain_of
 from replication.upkeep.prepare import look, without_refused
 
 MOST_RECORDS: Final = 1000

@@ -14,13 +14,16 @@ from replication.control.machine import open_files_limit
 from replication.errors import SetupError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Mode
-from replication.spark.mode import few_files, local_slots, most_continuous, small_heap
-from replication.spark.sources import (
+from replication.spark.mode import (
     INTERFACE,
     SHARED,
     choose_source,
+    few_files,
+    local_slots,
+    most_continuous,
     most_tasks,
     obstacle_to_sharing,
+    small_heap,
 )
 
 FLOWS_AT_ONCE: Final = 8

@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from replication.control.last_process import Process, last_process
 from replication.control.witness import Answer, Witness
+from replication.control.written import Process, last_process
 from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
 from replication.state.table_reader import StateReader

@@ -11,7 +11,7 @@ from replication.control.witness import Coordinators, Witness
 from replication.errors import NoAnswerError
 from replication.model import RECORDS, Flow, Job
 from replication.state.claim import LEASE_PARTS
-from replication.state.stop_requests import request_stop
+from replication.state.requests import request_stop
 
 
 def stop_flows(

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError, NoAnswerError
 from replication.model import Flow, TopicPartition
-from replication.offsets.map import NoAnswer, OffsetMap, Translation
+from replication.offsets.map import NoAnswer, OffsetMap, Translation, fields, quality
 from replication.offsets.runs import OffsetRun
-from replication.offsets.wording import fields, quality
 from replication.topics.selection import replicated_topics
 
 StartOf = Callable[[bool, TopicPartition], int | None]

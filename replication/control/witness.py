@@ -14,8 +14,8 @@ from typing import Literal
 
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import ReplicationError
+from replication.kafka.consumer_groups import GroupMembers
 from replication.kafka.diagnosis import CallError
-from replication.kafka.group_members import GroupMembers
 from replication.model import Flow
 from replication.state.claim import LeaseName
 

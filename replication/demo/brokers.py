@@ -7,11 +7,13 @@ import base64
 import contextlib
 import importlib.util
 import os
+import random
 import signal
+import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,11 +22,92 @@ from typing import IO
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
-from replication.config.java_options import SERIAL, collector
-from replication.demo.child import log_end, start_child
-from replication.demo.ports import HOST, free_port, is_free
-from replication.demo.watchdog import Watchdog
-from replication.errors import ClusterError
+from replication.config.home import SERIAL, collector
+from replication.errors import ClusterError, SetupError
+
+HOST = "127.0.0.1"
+# Below the ephemeral range: the kernel would otherwise sooner or later assign a stopped broker's
+# port to a client that keeps connecting to it, and the client would connect to itself.
+PORTS = range(10_000, 32_000)
+
+
+def free_port() -> int:
+    """Returns a port that is free now; another process may still take it first."""
+    free = next((port for port in random.sample(PORTS, 100) if is_free(port)), None)
+    if free is None:
+        raise SetupError(
+            f"no free port on {HOST}: 100 ports between {PORTS.start} and {PORTS.stop} were tried; "
+            "check what listens there (ss -ltn)"
+        )
+    return free
+
+
+def is_free(port: int) -> bool:
+    """Returns whether a broker could listen on *port*."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as the JVM does
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+        return True
+
+
+LOG_LINES = 30
+
+
+def start_child(
+    command: Sequence[str], output: IO[bytes], cwd: Path | None = None
+) -> subprocess.Popen[bytes]:
+    """Starts *command* with all its output in *output*.
+
+    It has a session of its own: Ctrl-C must reach only this process, which stops it cleanly.
+    """
+    return subprocess.Popen(  # noqa: S603 - our own command
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        cwd=cwd,
+        start_new_session=True,
+    )
+
+
+def log_end(log: Path) -> str:
+    """Returns the name of *log* and its last lines, for an error."""
+    lines = log.read_text(errors="replace").splitlines()[-LOG_LINES:] if log.exists() else []
+    return f"see {log}, which ends with:\n  " + "\n  ".join(lines or ["(nothing)"])
+
+
+# Ends a child process when this process ends, even by kill -9.
+#
+# Linux's PR_SET_PDEATHSIG needs no third process, but fires when the *thread* that started the
+# child ends.
+
+
+class Watchdog:
+    """A shell that waits for the end of a pipe that only this process holds, then signals *pid*.
+
+    Dismiss it before the watched process is reaped, because another process may get its id.
+    """
+
+    def __init__(self, pid: int, number: signal.Signals) -> None:
+        script = f'read _; kill -{int(number)} "$1"'
+        self._process = subprocess.Popen(  # noqa: S603 - our own command
+            ["/bin/sh", "-c", script, "watchdog", str(pid)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # else Ctrl-C would end the watchdog before the watched process
+        )
+
+    def dismiss(self) -> None:
+        """Ends the watchdog without signalling the watched process."""
+        self._process.kill()
+        self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+
 
 START_ATTEMPTS = 5
 START_TIMEOUT_SECONDS = 240.0  # a shared machine may take minutes

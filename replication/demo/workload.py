@@ -5,14 +5,26 @@ Counts include only records that the cluster acknowledged and, in transactions, 
 
 import contextlib
 import itertools
+import threading
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import closing, nullcontext
+from dataclasses import dataclass, replace
+from itertools import count, cycle
 from typing import Any, Final
 
-from confluent_kafka import KafkaError, KafkaException, Message, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
 
+from replication.demo.topic_log import TopicLog, offset_range
 from replication.errors import ClusterError
 
 Headers = Sequence[tuple[str, bytes | None]]
@@ -248,3 +260,245 @@ def send_transactions(
                     sender.send(topic, record)
             committed += 0 if abort else len(chunk)
     return committed
+
+
+# Measures how long records take from the producer to the target cluster.
+#
+# A producer stamps a value with the time of its sending; the probe reads the copies as they
+# arrive.
+
+# A value that starts with this carries the machine-wide monotonic time of its sending.
+STAMP: Final = b"\x00sent"
+STAMP_BYTES: Final = len(STAMP) + 8
+LATENCY_SECONDS: Final = 30
+
+
+def stamp(record: ProducedRecord) -> ProducedRecord:
+    """Puts the current time into the record's value, where the value can hold it."""
+    if not record.value:
+        return record  # tombstones and empty values must stay as they are
+    return replace(record, value=STAMP + time.monotonic_ns().to_bytes(8, "big") + record.value)
+
+
+class LatencyProbe(threading.Thread):
+    """Reads topics from their log ends and records the latency of each stamped record.
+
+    Args:
+        bootstrap: ``bootstrap.servers`` of the cluster.
+        topics: Existing topics.
+    """
+
+    def __init__(self, bootstrap: str, topics: tuple[str, ...]) -> None:
+        super().__init__(name="latency probe", daemon=True)
+        self._stop_asked = threading.Event()
+        self._latencies_ns: dict[str, list[int]] = {topic: [] for topic in topics}
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap,
+                "group.id": "latency-probe",  # the client requires one; it never joins
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
+        )
+        # Assigned here and not in the thread, so that all records produced from now on count.
+        self._consumer.assign(
+            [
+                self._end(topic, partition)
+                for topic in topics
+                for partition in self._partitions(topic)
+            ]
+        )
+
+    def run(self) -> None:
+        """Reads until `finish`; with `poll`, because `consume` waits for a full batch."""
+        with closing(self._consumer) as consumer:
+            while not self._stop_asked.is_set():
+                record = consumer.poll(0.1)
+                now_ns = time.monotonic_ns()
+                value = record.value() if record and not record.error() else None
+                if record and value and value.startswith(STAMP):
+                    sent_ns = int.from_bytes(value[len(STAMP) : STAMP_BYTES], "big")
+                    self._latencies_ns[record.topic() or ""].append(now_ns - sent_ns)
+
+    def finish(self) -> dict[str, list[float]]:
+        """Stops reading and returns the latencies of each topic in ms, ascending."""
+        self._stop_asked.set()
+        self.join()
+        return {
+            topic: sorted(latency / 1e6 for latency in latencies)
+            for topic, latencies in self._latencies_ns.items()
+        }
+
+    def _partitions(self, topic: str) -> list[int]:
+        metadata = self._consumer.list_topics(topic, timeout=LATENCY_SECONDS)
+        return list(metadata.topics[topic].partitions)
+
+    def _end(self, topic: str, partition: int) -> TopicPartition:
+        _, end = offset_range(self._consumer, topic, partition, LATENCY_SECONDS)
+        return TopicPartition(topic, partition, end)
+
+
+def percentile(ascending: Sequence[float], share: float) -> float:
+    """Returns the value below which *share* of all values lie; nan without values."""
+    if not ascending:
+        return float("nan")
+    return ascending[min(len(ascending) - 1, int(len(ascending) * share))]
+
+
+# Produces records at a fixed rate while the mirror runs.
+
+RECORDS_PER_TRANSACTION: Final = 50
+ABORT_EVERY: Final = 5
+
+
+class PacedProducer(threading.Thread):
+    """Sends records to several topics in turn, at a fixed rate, until it is stopped.
+
+    Args:
+        bootstrap: ``bootstrap.servers`` of the cluster.
+        topics: Each topic and the source of its records.
+        records_per_second: Total over all topics.
+        transactional: Sends transactions of 50 records and aborts every fifth.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        topics: Mapping[str, Iterator[ProducedRecord]],
+        *,
+        records_per_second: float,
+        transactional: bool = False,
+    ) -> None:
+        super().__init__(name=f"producer of {', '.join(topics)}", daemon=True)
+        self.counts: Counter[str] = Counter()
+        self._servers = bootstrap  # not _bootstrap, which is Thread's own
+        self._topics = topics
+        self._interval = 1 / records_per_second
+        self._id = self.name.replace(" ", "-") if transactional else None
+        self._stop_asked = threading.Event()
+        self._failure: BaseException | None = None
+
+    def run(self) -> None:
+        """Produces until `finish`, which raises the thread's failure."""
+        try:
+            with sending(self._servers, linger_ms=0, transactional_id=self._id) as sender:
+                self._send(sender)
+        except BaseException as error:  # noqa: BLE001 - raised again in the caller's thread
+            self._failure = error
+
+    def finish(self) -> Counter[str]:
+        """Stops, waits for all acknowledgements, and returns the committed records per topic."""
+        self._stop_asked.set()
+        self.join()
+        if self._failure is not None:
+            raise self._failure
+        return self.counts
+
+    def _send(self, sender: Sender) -> None:
+        due, topics = time.monotonic(), cycle(self._topics.items())
+        for number in count(1):
+            abort = number % ABORT_EVERY == 0
+            sent: Counter[str] = Counter()
+            with sender.transaction(abort=abort) if self._id else nullcontext():
+                for _ in range(RECORDS_PER_TRANSACTION):
+                    due += self._interval
+                    if self._stop_asked.wait(max(0.0, due - time.monotonic())):
+                        break
+                    topic, records = next(topics)
+                    sender.send(topic, stamp(next(records)))
+                    sent[topic] += 1
+            if not (abort and self._id):
+                self.counts.update(sent)
+            if self._stop_asked.is_set():
+                return
+
+
+# Creates a compacted topic whose log has gaps, to test the offset map.
+
+ROLL_MS = 10_000
+CLEAN_SECONDS = 240.0
+
+
+def create_compacted_topic(
+    bootstrap: str,
+    topic: str,
+    partitions: int,
+    *,
+    now_ms: int,
+    rounds: int = 10,
+    records_each: int = 100,
+    keys: int = 150,
+) -> int:
+    """Creates *topic*, fills it with overlapping keys and returns once it is compacted.
+
+    Later records are not compacted, so that a comparison with a copy is fair. The broker must run
+    with ``QUICK_COMPACTION``.
+
+    Args:
+        bootstrap: ``bootstrap.servers`` of the cluster.
+        topic: A name that does not exist yet.
+        partitions: Each receives the same records.
+        now_ms: The current time; the records are a little older.
+        rounds: Closed segments per partition, in addition to the open one.
+        records_each: Records per round and partition.
+        keys: Distinct keys; far fewer than records.
+
+    Returns:
+        The records left in each partition.
+    """
+    config = {
+        "cleanup.policy": "compact",
+        "min.cleanable.dirty.ratio": "0.001",
+        "segment.ms": str(ROLL_MS // 2),
+    }
+    create_topic(bootstrap, topic, partitions, config)
+    segments = [
+        list(_segment(number, partitions, records_each, keys, now_ms - age * ROLL_MS))
+        for number, age in zip(range(rounds + 1), range(rounds + 1, 0, -1), strict=True)
+    ]
+    with sending(bootstrap) as sender:
+        for segment in segments:
+            sender.send_all(topic, segment)
+    left = len({record.key for closed in segments[:-1] for record in closed}) + records_each
+    for partition in range(partitions):
+        _await_records(bootstrap, topic, partition, left)
+    _stop_compaction(bootstrap, topic)
+    return left
+
+
+def _segment(
+    number: int, partitions: int, records_each: int, keys: int, timestamp_ms: int
+) -> Iterator[ProducedRecord]:
+    """Yields the records of a segment. A record ``segment.ms`` newer than its first closes it."""
+    for in_segment in range(records_each):
+        value = number * records_each + in_segment
+        key = value * 37 % keys if in_segment % 3 else value * 7 % keys
+        for partition in range(partitions):
+            yield ProducedRecord(
+                partition=partition,
+                key=b"key-%d" % key,
+                value=None if value % 11 == 0 else b"value %d" % value,
+                headers=HEADERS[value % len(HEADERS)],
+                timestamp_ms=timestamp_ms,
+            )
+
+
+def _await_records(bootstrap: str, topic: str, partition: int, expected: int) -> None:
+    log = TopicLog(bootstrap, topic, "read_committed")
+    deadline = time.monotonic() + CLEAN_SECONDS
+    while (found := sum(1 for _ in log.records(partition))) != expected:
+        if time.monotonic() > deadline:
+            raise ClusterError(
+                f"compaction of {topic}-{partition} on {bootstrap} took over {CLEAN_SECONDS} s: "
+                f"{found} records are left, expected {expected}; check that the log cleaner runs"
+            )
+
+
+def _stop_compaction(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
+    entry = ConfigEntry(
+        "segment.ms", str(7 * 86_400_000), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    for altered in admin.incremental_alter_configs([resource]).values():
+        altered.result(CLEAN_SECONDS)

@@ -25,15 +25,19 @@ from typing import Final
 from zipfile import ZipFile
 
 from replication.config.clients.secrets import SPARK_REDACTION
+from replication.config.flat import parse_properties
 from replication.config.home import (
     OUR_JAR,
+    PARALLEL,
     RUN_FOLDER,
+    SERIAL,
+    collector,
     connector_jars,
     home,
+    logging_option,
     storage_class_path,
+    written,
 )
-from replication.config.java_options import PARALLEL, SERIAL, collector, logging_option, written
-from replication.config.properties import parse_properties
 from replication.deploy.archives import ENVIRONMENT, INTERPRETER, environment, py_files
 from replication.deploy.arguments import (
     REDACTION,

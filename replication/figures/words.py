@@ -10,8 +10,16 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any, Final
 
-from replication.figures.document import document, observation, read_topic, topic_row
-from replication.figures.observation import ENDED, GroupFigures, Observation, TopicFigures
+from replication.figures.observation import (
+    ENDED,
+    GroupFigures,
+    Observation,
+    TopicFigures,
+    document,
+    observation,
+    read_topic,
+    topic_row,
+)
 from replication.foreign_json import number, text, whole
 from replication.mm2.status_records import (
     Connector,

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 from replication.errors import ReplicationError
-from replication.figures.clocks import steady
 from replication.figures.histogram import Histogram
+from replication.figures.lag import steady
 from replication.groups.positions import GroupPosition
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
-from replication.spark.sources import Reader, Reading
+from replication.spark.mode import Reader, Reading
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:

@@ -1,43 +1,100 @@
 """The open connections of one flow."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from threading import Event, Lock
 from typing import Literal
 
+import pyspark
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
-from replication.config.steering import Steering
+from replication.config.changes import Steering
+from replication.config.transforms import chain_text
 from replication.config.tree import FlowConfig
-from replication.errors import GuardError, StateError
+from replication.errors import ClusterError, GuardError, IdentityError, StateError
 from replication.figures.words import Holder
 from replication.flows.board import FlowBoard
-from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
-from replication.flows.refused_schemas import RefusedSchemas
+from replication.flows.supervised import HeadStart
 from replication.flows.tally import Killed, Tally
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, foreign_addresses
 from replication.log import Log
-from replication.offsets.live_map import LiveMap
+from replication.offsets.map import LiveMap
+from replication.positions.originals import transform_refusals, unsafe_keys
+from replication.positions.sides import compared
 from replication.spark.kafka_options import producer_client_id
-from replication.spark.late import LateSession
-from replication.spark.session import driver_jvm
-from replication.state.accept_requests import AcceptRequests
+from replication.spark.session import LateSession, driver_jvm
 from replication.state.change_files import ChangeFiles
 from replication.state.claim import Claim, LeaseName, join_from
-from replication.state.lease import Late, Lease, hold_lease
-from replication.state.lease_book import LeaseBook
-from replication.state.letter_requests import LetterRequests
-from replication.state.move_requests import MoveRequests
-from replication.state.offset_rows import OFFSET_RUNS
-from replication.state.requests import RequestChannel
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
-from replication.state.write_requests import WriteRequests
+from replication.state.cluster_ids import (
+    CLUSTERS,
+    check_ids,
+    check_topics,
+    rows_of,
+    stored_ids,
+    stored_topics,
+)
+from replication.state.lease import Late, Lease, LeaseBook, hold_lease
+from replication.state.requests import (
+    AcceptRequests,
+    LetterRequests,
+    MoveRequests,
+    RequestChannel,
+    WriteRequests,
+)
+from replication.state.table_reader import OFFSET_RUNS
+from replication.state.tables import Tables, reader_of
+from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import look
 
 log = Log(__name__)
+
+Again = Callable[[str], str | None]
+"""Tries again for a topic; why it is still in vain, None if it is not."""
+
+
+class RefusedSchemas:
+    """Why topics of a flow cannot go on, by their names on the source.
+
+    Attributes:
+        copied: The topic of the source for each remote topic whose records carry ids.
+        waiting: The topics whose records wait now, in vain or for a moment.
+    """
+
+    def __init__(self) -> None:
+        self.copied: dict[str, str] = {}
+        self.waiting = frozenset[str]()
+        self._reasons: dict[str, str] = {}
+        self._again: Again = lambda _: None
+        self._lock = Lock()
+
+    def begin(self, again: Again) -> None:
+        """Forgets all reasons; *again* is asked from now on."""
+        with self._lock:
+            self._reasons = {}
+            self._again = again
+
+    def add(self, topic: str, reason: str) -> None:
+        """Notes why *topic* cannot go on."""
+        with self._lock:
+            self._reasons[topic] = reason
+
+    def of(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Returns why those of *topics* cannot go on of which that is so."""
+        with self._lock:
+            return {topic: text for topic, text in self._reasons.items() if topic in topics}
+
+    def try_again(self, topics: Collection[str]) -> Mapping[str, str]:
+        """Returns why *topics* still cannot go on, after trying again; forgets the others."""
+        for topic in self.of(topics):
+            reason = self._again(topic)
+            with self._lock:
+                self._reasons.pop(topic, None)
+                if reason is not None:
+                    self._reasons[topic] = reason
+        return self.of(topics)
 
 
 ActingPart = Literal["checkpoints", "metadata", "schemas"]
@@ -263,4 +320,144 @@ def claim_lease(
         producer="" if name.part else producer_client_id(target.producer, config.flow),
         target=target.consumer,
         is_quick=is_quick,
+    )
+
+
+# Keeps a flow from the state and from the topics of other clusters than its own.
+
+
+class Identity:
+    """The ids of one flow's clusters.
+
+    Args:
+        context: The flow.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
+        self._stored = stored_ids(reader_of(context.tables), context.config)
+
+    def check(self) -> dict[str, str]:
+        """Checks the clusters' ids; returns those that are not recorded yet, by alias.
+
+        Raises:
+            IdentityError: The state is of other clusters.
+            ClusterError: A cluster does not answer.
+        """
+        clusters = self._context.source, self._context.target
+        found = {cluster.alias: cluster.cluster_id() for cluster in clusters}
+        config, tables = self._context.config, self._context.tables
+        new = check_ids(config, tables.root, self._stored, found)
+        if unnamed := {alias: new[alias] for alias in new if alias not in self._stored}:
+            topics = stored_topics(reader_of(tables), config)
+            check_topics(config, tables.root, unnamed, topics, clusters)
+        return new
+
+    def check_addresses(self) -> None:
+        """Makes sure that no client can begin at another cluster than its own.
+
+        Raises:
+            IdentityError: An address of a cluster leads to another one.
+            ClusterError: A cluster does not answer.
+        """
+        config = self._context.config
+        for cluster, side in (
+            (self._context.source, config.source),
+            (self._context.target, config.target),
+        ):
+            if others := foreign_addresses(cluster, side.admin):
+                listed = ", ".join(f"{one} to the id {uid}" for one, uid in sorted(others.items()))
+                raise IdentityError(
+                    f"flow {config.flow}: the addresses {side.alias}.bootstrap.servers="
+                    f"{cluster.servers} lead to several Kafka clusters: {listed}, and the rest to "
+                    f"the id {cluster.cluster_id()}; a client may begin with any of them, so "
+                    "nothing is read or written. Take those of other clusters out of the file"
+                )
+
+    def record(self) -> None:
+        """Checks the ids, and records those that are new.
+
+        Only the process that holds the lease of the flow's records may do so.
+
+        Raises:
+            IdentityError: The state is of other clusters.
+            ClusterError: A cluster does not answer.
+            StateError: The table cannot be written.
+        """
+        new = self.check()
+        if new:
+            self._context.tables.append(CLUSTERS, rows_of(self._context.config, new))
+            self._stored |= new
+
+
+def check_identity(context: FlowContext) -> None:
+    """Checks the clusters of a flow before anything is changed for it.
+
+    Without an answer of a cluster nothing is known; nothing can be changed there either, and the
+    flow checks again. So a silent cluster is not waited for: the other flows are to start.
+
+    Raises:
+        IdentityError: The state is of other clusters.
+        StateError: The table cannot be read.
+    """
+    for cluster in (context.source, context.target):
+        if cluster.is_silent:
+            text = f"cluster {cluster.alias} does not answer"
+            context.log.info("clusters_not_checked", text=text)
+            return
+    try:
+        identity = Identity(context)
+        identity.check_addresses()
+        identity.check()
+    except ClusterError as error:
+        context.log.info("clusters_not_checked", text=error)
+
+
+def refused_transforms(context: FlowContext) -> list[str]:
+    """Returns why the flow's transforms must not change a record; nothing without any.
+
+    As with the ids of its clusters, a silent cluster is not waited for. A drain for which no record
+    waits that they would change does not start Spark to try them once more.
+    """
+    clusters = context.source, context.target
+    if not context.config.transforms or any(cluster.is_silent for cluster in clusters):
+        return []
+    try:
+        with compared(context.config.flow):
+            plan = look(context.config, *clusters)
+            left = plan.without_paused(context.steering.paused)
+            if context.started_spark is None and _is_done(context, left):
+                return [*unsafe_keys(plan, *clusters).values()]
+            return transform_refusals(context, plan)
+    except (ClusterError, GuardError) as error:  # the flow meets it as well
+        context.log.info("transforms_not_sampled", text=error)
+        return []
+
+
+def _is_done(context: FlowContext, plan: TopicPlan) -> bool:
+    """Returns whether all topics with transforms are copied, by the transforms of now.
+
+    Raises:
+        ClusterError: The source does not answer.
+    """
+    tps = [tp for tp in plan.partitions if tp.topic in plan.transforms]
+    try:
+        reader = reader_of(context.tables)
+        rows = reader.newest("topics", context.config.flow, ["remote_topic"], ["at"])
+        anchors = reader.offsets(context.config.flow).progress().anchors
+    except StateError:  # it is not known
+        return False
+    written = {row["topic"]: row.get("transform") for row in rows}
+    ends = context.source.log_ends(tps, context.config.isolation)
+    return all(
+        written.get(topic) == chain_text(chain, pyspark.__version__)
+        for topic, chain in plan.transforms.items()
+    ) and all(
+        tp in anchors
+        and anchors[tp].topic_id == plan.source_ids[tp.topic]
+        and anchors[tp].position.upstream == ends.get(tp)
+        for tp in tps
     )

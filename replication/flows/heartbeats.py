@@ -21,7 +21,7 @@ from replication.kafka.diagnosis import InterruptedCallError
 from replication.kafka.internal_topic import InternalTopic
 from replication.log import Log
 from replication.mm2.wire import Heartbeat
-from replication.spark.frames import trigger_stream
+from replication.spark.counting import trigger_stream
 
 log = Log(__name__)
 

@@ -3,11 +3,14 @@
 A failing heartbeat or checkpoint query never stops replication.
 """
 
+import math
 import tempfile
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
+from threading import Event
 from typing import Final
 
 from py4j.protocol import Py4JError
@@ -18,14 +21,72 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.backoff import Backoff
 from replication.errors import FlowError, ReplicationError, first_line
-from replication.flows.head_start import HeadStart
 from replication.log import Log
+from replication.model import Flow
 from replication.spark.causes import error_of, said
-from replication.spark.checkpoint import checkpoint_location, temporary_folder
-from replication.spark.late import LateSession, Session
+from replication.spark.session import LateSession, Session, checkpoint_location, temporary_folder
 from replication.state.lease import Lease
 
 log = Log(__name__)
+
+# Lets the records start first: background queries wait for the first records, or for a while.
+#
+# Each streaming query costs CPU seconds to start. Beside the records' own query, those of
+# heartbeats, checkpoints and metadata would make the first record wait for them.
+
+LONGEST_SECONDS: Final = 30.0
+"""The longest wait for a flow that cannot reach a cluster, or whose records another process has."""
+
+IDLE_SECONDS: Final = 10.0
+"""Within this time a query would have copied a first record; afterwards there seems to be none."""
+
+HEAD_START_POLL_SECONDS: Final = 0.1
+
+
+class HeadStart:
+    """The head start of a process's flows. Threads may share it.
+
+    Args:
+        flows: Those whose records go first; without any it is over at once.
+        longest_seconds: After which it is over in any case, from `begin` on.
+        idle_seconds: After which a flow whose query has copied nothing ends it.
+        is_standby: Whether it begins with the first flow that this process may replicate.
+    """
+
+    def __init__(
+        self,
+        flows: Collection[Flow] = (),
+        longest_seconds: float = LONGEST_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
+        *,
+        is_standby: bool = False,
+    ) -> None:
+        self.idle_seconds = idle_seconds
+        self._flows = set(flows)
+        self._longest_seconds = longest_seconds
+        self._until = math.inf
+        if not is_standby:
+            self.begin()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether background queries may start."""
+        return not self._flows or time.monotonic() >= self._until
+
+    def begin(self) -> None:
+        """Begins to count the seconds, unless that has begun: this process has a flow."""
+        if self._until == math.inf:
+            self._until = time.monotonic() + self._longest_seconds
+
+    def end(self, flow: Flow) -> None:
+        """Says that *flow* needs it no longer: its records are copied, or it has none now."""
+        self._flows.discard(flow)
+
+    def await_end(self, stop: Event) -> None:
+        """Waits until it is over, or *stop* is set."""
+        while not self.is_over and not stop.wait(HEAD_START_POLL_SECONDS):
+            pass
+
 
 POLL_SECONDS = 2.0
 """How long a failure may go unnoticed. A poll makes two JVM calls, for up to two queries a flow."""

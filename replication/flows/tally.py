@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from replication.errors import ReplicationError
-from replication.figures.clocks import utc
+from replication.figures.lag import utc
 from replication.flows.board import Copying, FlowBoard, TopicOrPartition
 from replication.model import Isolation, TopicPartition
 from replication.state.executions import TopicEnd

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 from replication.errors import ConfigError, printable
 from replication.model import TopicPartition
-from replication.offsets.goals import LARGEST_OFFSET
-from replication.offsets.position_file import LARGEST_PARTITION, csv_lines
+from replication.offsets.moved import LARGEST_OFFSET, LARGEST_PARTITION, csv_lines
 
 FIELDS = 4
 

@@ -13,7 +13,7 @@ from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
 from replication.java import java_class
-from replication.kafka.call import Call
+from replication.kafka.api import Call
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.reader import chunks

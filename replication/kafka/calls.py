@@ -9,8 +9,15 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from functools import partial
 from typing import Final, TypeVar
 
-from replication.kafka.api import SILENT_LEADER, Admin, ClientError, ClientFailure
-from replication.kafka.call import Call, join_names, topic_of
+from replication.kafka.api import (
+    SILENT_LEADER,
+    Admin,
+    Call,
+    ClientError,
+    ClientFailure,
+    join_names,
+    topic_of,
+)
 from replication.kafka.clients import open_admin
 from replication.kafka.diagnosis import (
     LISTENER,
@@ -21,8 +28,7 @@ from replication.kafka.diagnosis import (
     InterruptedCallError,
     call_error,
 )
-from replication.kafka.listener import find_mismatch
-from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
+from replication.kafka.reach import LOOK_SECONDS, bound_s, find_mismatch, reach_of
 
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")

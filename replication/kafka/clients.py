@@ -10,14 +10,10 @@ from typing import Final
 
 from py4j.java_gateway import JVMView
 
-from replication.config.clients.defaults import with_defaults
+from replication.config.clients.java_keys import with_defaults
 from replication.kafka.api import Admin, Records, RecordSender
-from replication.kafka.confluent_records import ConfluentRecords
-from replication.kafka.confluent_sender import ConfluentSender
-from replication.kafka.confluent_topics import ConfluentTopics
-from replication.kafka.java_records import JavaRecords
-from replication.kafka.java_sender import JavaSender
-from replication.kafka.java_topics import JavaTopics
+from replication.kafka.confluent import ConfluentRecords, ConfluentSender, ConfluentTopics
+from replication.kafka.java_clients import JavaRecords, JavaSender, JavaTopics
 from replication.kafka.jvm import has_our_classes, shared_jvm
 from replication.model import Isolation
 

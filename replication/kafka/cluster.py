@@ -5,28 +5,111 @@ call returns, or raises a `ClusterError` that names call, cluster, value and nex
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Final, Literal, TypeVar
 
-from replication.kafka.api import EARLIEST, LATEST, ClientFailure, Listing, Settings
-from replication.kafka.call import (
+from replication.errors import ClusterError
+from replication.kafka.api import (
     CREATE_TOPIC,
     DELETE_TOPIC,
     DESCRIBE_TOPIC,
+    EARLIEST,
     GROW_TOPIC,
+    LATEST,
     LIST_OFFSETS,
     READ_SETTINGS,
+    READ_TOPIC,
+    WRITE_TOPIC,
     Call,
+    ClientFailure,
+    Listing,
+    Settings,
 )
 from replication.kafka.calls import Calls
 from replication.kafka.clients import is_secured
-from replication.kafka.creation import requests
-from replication.kafka.diagnosis import NOT_FOUND, RETRIABLE
-from replication.kafka.permissions import Operation, denied_topics
+from replication.kafka.diagnosis import NOT_FOUND, RETRIABLE, CallError
 from replication.model import Isolation, NewTopic, Topic, TopicPartition
+
+# The requests that create topics: what is in one, and how many topics. No I/O.
+#
+# A controller of Kafka rejects all topics of a request that takes more than 10 000 metadata
+# records (``POLICY_VIOLATION``: "Excessively large number of partitions per request").
+
+RECORDS_AT_ONCE = 2_000
+"""Far fewer, so that the answer comes within the timeout."""
+
+
+def requests(topics: Iterable[NewTopic]) -> Iterator[dict[str, NewTopic]]:
+    """Yields *topics* by name, one group per request; a topic of many partitions is alone."""
+    group: dict[str, NewTopic] = {}
+    records = 0
+    for topic in topics:
+        own = 1 + topic.partitions + len(topic.configs)
+        if group and records + own > RECORDS_AT_ONCE:
+            yield group
+            group, records = {}, 0
+        group[topic.name] = topic
+        records += own
+    if group:
+        yield group
+
+
+ResultT = TypeVar("ResultT")
+
+
+class Rejections:
+    """The topics that one cluster rejected so far. ``texts`` has the reason for each, by name."""
+
+    def __init__(self) -> None:
+        self.texts: dict[str, str] = {}
+
+    def call(self, send: Callable[[Collection[str]], ResultT], topics: Iterable[str]) -> ResultT:
+        """Calls *send* for *topics* without the rejected ones.
+
+        Raises:
+            CallError: The cluster as a whole fails.
+        """
+        names = set(topics)
+        while True:
+            try:
+                return send(names - self.texts.keys())
+            except CallError as error:  # noqa: PERF203 - a loop of retries
+                if not names & error.rejected.keys() - self.texts.keys():
+                    raise
+                self.texts.update(error.rejected)
+
+
+Operation = Literal["READ", "WRITE"]
+
+CALLS: Final[dict[Operation, Call]] = {"READ": READ_TOPIC, "WRITE": WRITE_TOPIC}
+DENIED: Final = "TOPIC_AUTHORIZATION_FAILED"
+
+
+def denied_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
+    """Returns why the user may not do *operation* on *topics*: only those where it may not.
+
+    Topics that do not exist are absent. A broker that is older than Kafka 2.3 does not answer the
+    question, so that nothing is denied.
+
+    Raises:
+        CallError: The cluster does not answer.
+    """
+    results = calls.results(Call("asking for permissions on topics"), calls.admin.rights, topics)
+    hidden = {
+        name
+        for name, found in results.items()
+        if isinstance(found, ClientFailure) and found.code == DENIED
+    }
+    visible = calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND, DENIED})
+    forbidden = {
+        name for name, rights in visible.items() if rights is not None and operation not in rights
+    }
+    return {name: calls.denial(CALLS[operation].of(name)) for name in sorted(hidden | forbidden)}
+
 
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
 ID_SECONDS: Final = 60.0
@@ -401,4 +484,92 @@ def _rejected_settings(results: Mapping[str, ClientFailure | None]) -> dict[str,
         name: failure.text
         for name, failure in results.items()
         if failure and failure.is_for_a_setting
+    }
+
+
+# Whether two aliases are one cluster. Ids alone do not tell: quick starts share theirs.
+#
+# ``kafka-storage format`` takes any id, and compose files and tutorials carry one. Two addresses
+# lead to one cluster if the id is the same, and the brokers or the topics are.
+
+PATIENCE_SECONDS: Final = 3.0
+"""How long one address is asked for the id of its cluster."""
+
+
+def foreign_addresses(cluster: Cluster, properties: Mapping[str, str]) -> dict[str, str]:
+    """Returns the addresses that lead to other clusters than *cluster*, with the ids of these.
+
+    A client may begin with any of its addresses, and one may be another cluster's by now. One that
+    does not answer is not judged.
+
+    Args:
+        cluster: Which has all of the addresses.
+        properties: Of its clients.
+
+    Raises:
+        ClusterError: The cluster does not answer.
+    """
+    servers = [one.strip() for one in properties.get("bootstrap.servers", "").split(",")]
+    servers = [one for one in servers if one]
+    if len(servers) < 2:  # noqa: PLR2004 - there is nothing to compare
+        return {}
+    own = cluster.cluster_id()
+
+    def id_of(server: str) -> str:
+        only = {**properties, "bootstrap.servers": server}
+        with (
+            suppress(ClusterError),
+            Cluster(cluster.alias, only, patience_s=PATIENCE_SECONDS) as one,
+        ):
+            return one.cluster_id()
+        return ""
+
+    with ThreadPoolExecutor(len(servers), "addresses") as pool:
+        ids = zip(servers, pool.map(id_of, servers), strict=True)
+        return {server: its_id for server, its_id in ids if its_id not in {"", own}}
+
+
+def have_one_id(source: Cluster, target: Cluster) -> bool:
+    """Returns whether both clusters have the same id, which proves nothing on its own.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    return source.cluster_id() == target.cluster_id()
+
+
+def are_one(source: Cluster, target: Cluster) -> bool:
+    """Returns whether both are the same cluster: with one id, and a broker or a topic in common.
+
+    Brokers of one cluster have several addresses if it has several listeners; then a topic of
+    both tells. Two clusters that show no common topic cannot be copied in a circle yet.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    if not have_one_id(source, target):
+        return False
+    if source.brokers() & target.brokers():
+        return True
+    names = source.topic_names() & target.topic_names()
+    ours = Rejections().call(source.describe, names)
+    theirs = Rejections().call(target.describe, names)
+    return any(ours[name].topic_id == theirs[name].topic_id for name in ours.keys() & theirs.keys())
+
+
+def distinct_ids(clusters: Sequence[Cluster]) -> Mapping[str, str]:
+    """Returns the ids of *clusters* by alias; an id that two share has the alias behind.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    return {
+        cluster.alias: f"{cluster.cluster_id()} of {cluster.alias}"
+        if any(
+            have_one_id(cluster, other) and not are_one(cluster, other)
+            for other in clusters
+            if other is not cluster
+        )
+        else cluster.cluster_id()
+        for cluster in clusters
     }

@@ -8,7 +8,7 @@ and next step.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -18,8 +18,16 @@ from py4j.java_gateway import JavaObject
 
 from replication.errors import ClusterError
 from replication.java import java_class
-from replication.kafka.api import ClientError, ClientFailure
-from replication.kafka.call import COMMIT, DESCRIBE_GROUP, READ_COMMITTED, Call, join_names
+from replication.kafka.api import (
+    COMMIT,
+    DESCRIBE_GROUP,
+    READ_COMMITTED,
+    Call,
+    ClientError,
+    ClientFailure,
+    join_names,
+)
+from replication.kafka.calls import Calls
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import JavaAdmin
 from replication.kafka.jvm import has_our_classes
@@ -27,6 +35,47 @@ from replication.log import Log
 from replication.model import Committed, TopicPartition
 
 log = Log(__name__)
+
+# Who is in consumer groups of one cluster, as their coordinators know it now.
+#
+# A command asks it of the groups that leases are.
+
+PATIENCE_SECONDS: Final = 3.0
+"""How long a cluster may be silent: whoever asks has another answer, or says that it is unknown."""
+
+Members = dict[str, frozenset[str]]
+"""The static ids of the members, by group; a group without members has none."""
+
+
+class GroupMembers(AbstractContextManager["GroupMembers"]):
+    """Asks one cluster, again and again through one client: each new one would log in.
+
+    Args:
+        alias: The cluster's name in the configuration.
+        properties: Of an admin client, in Java's key space.
+
+    Raises:
+        ClusterError: No client can be made of them.
+    """
+
+    def __init__(self, alias: str, properties: Mapping[str, str]) -> None:
+        self._calls = Calls(alias, properties, "replication-members", PATIENCE_SECONDS)
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the client."""
+        self._calls.close()
+
+    def of(self, groups: Collection[str]) -> Members:
+        """Returns the static members of each of *groups*; nothing of one that does not exist.
+
+        Raises:
+            ClusterError: The cluster does not answer, or denies a group.
+        """
+        calls = self._calls
+        results = calls.results(Call("describing groups"), calls.admin.members, groups)
+        found = calls.require(DESCRIBE_GROUP, results, {"GROUP_ID_NOT_FOUND"})
+        return {group: found.get(group, frozenset()) for group in groups}
+
 
 # The errors of a coordinator that rejects offsets because the group has members.
 ACTIVE: Final = frozenset({"NON_EMPTY_GROUP", "REBALANCE_IN_PROGRESS", "UNKNOWN_MEMBER_ID"})

@@ -9,17 +9,15 @@ from functools import partial
 from typing import Final
 
 from replication.config.clients.java_keys import PRODUCER_ONLY
-from replication.kafka.api import ClientError, ClientFailure, KafkaRecord, RecordSender
-from replication.kafka.call import WRITE_TOPIC
+from replication.kafka.api import WRITE_TOPIC, ClientError, ClientFailure, KafkaRecord, RecordSender
 from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_sender
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.reach import bound_s, reach_of
 from replication.kafka.reader import read_records
-from replication.kafka.rejections import Rejections
 from replication.log import Log
-from replication.mm2.internal_topics import find_faults, find_letter_faults
+from replication.mm2.policy import find_faults, find_letter_faults
 from replication.model import NewTopic, TopicPartition
 
 log = Log(__name__)

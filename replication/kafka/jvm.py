@@ -16,8 +16,7 @@ from typing import Any, Final
 from py4j.java_gateway import JavaGateway, JavaObject, JVMView
 from py4j.protocol import Py4JError
 
-from replication.config.home import NEEDS_SPARK, OUR_JAR, connector_jars, home
-from replication.config.java_options import SERIAL, collector
+from replication.config.home import NEEDS_SPARK, OUR_JAR, SERIAL, collector, connector_jars, home
 from replication.errors import SetupError
 from replication.java import java_class, known_class
 

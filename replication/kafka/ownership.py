@@ -19,7 +19,7 @@ MemberState = Literal["joining", "waiting", "owner", "lost"]
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
-    """How long things may take in the group, in seconds. `state/handover` says what must hold.
+    """How long things may take in the group, in seconds. `state/lease` says what must hold.
 
     Args:
         session: The coordinator expels a member that was silent for so long.

@@ -10,17 +10,283 @@ answers has the time that its properties give it.
 import socket
 import ssl
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed, wait
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import cache
+from struct import error as StructError
+from struct import iter_unpack, pack, unpack_from
 from threading import Lock, Thread
 from types import MappingProxyType
-from typing import Final
+from typing import Final, Literal
 
 from replication.kafka.api import ClientFailure
-from replication.kafka.listener import API_VERSIONS, ask, place_of
+
+# Asks a port what it speaks, to explain why a client gets no answer from it.
+#
+# A client whose ``security.protocol`` is not the listener's waits until its timeout: the broker
+# closes the connection without a reason. This sends one request as a client without security and
+# one over TLS, and looks at the answers. It authenticates as nobody.
+
+TIMEOUT_SECONDS: Final = 3.0
+MOST_SERVERS: Final = 3
+API_VERSIONS: Final = pack(">hhih", 18, 0, 1, -1)
+# of no mechanism that exists, so that the answer has the list of those that are enabled
+SASL_HANDSHAKE: Final = pack(">hhihh", 17, 1, 1, -1, 1) + b"?"
+NOT_SASL: Final = 34  # ILLEGAL_SASL_STATE: the listener wants no authentication by SASL
+LARGEST_ANSWER: Final = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """What a port speaks.
+
+    Args:
+        is_tls: Whether it wants TLS.
+        mechanisms: The SASL mechanisms that it accepts; none if it wants no SASL; None if unknown.
+        wants_certificate: Whether it ends a connection without a client certificate.
+    """
+
+    is_tls: bool
+    mechanisms: tuple[str, ...] | None = None
+    wants_certificate: bool = False
+
+    @property
+    def protocol(self) -> str:
+        """Kafka's name for it, as a value of ``security.protocol``."""
+        layer = "SSL" if self.is_tls else "PLAINTEXT"
+        return f"SASL_{layer}" if self.mechanisms else layer
+
+
+@dataclass(frozen=True, slots=True)
+class Mismatch:
+    """Why a listener does not answer a client.
+
+    Args:
+        reason: What differs.
+        step: What to write, with ``{alias}`` where the cluster's alias belongs.
+    """
+
+    reason: str
+    step: str
+
+
+def find_mismatch(properties: Mapping[str, str]) -> Mismatch | None:
+    """Finds why the listener of *properties* does not answer this client, and what to write.
+
+    None if nothing is wrong, or if the listener does not say.
+    """
+    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+    mechanism = properties.get("sasl.mechanism", "GSSAPI")
+    for server in properties.get("bootstrap.servers", "").split(",")[:MOST_SERVERS]:
+        address = server.strip().rpartition("://")[2]
+        listener = look_at(address)
+        if listener is not None:
+            return _mismatch(address, listener, protocol, mechanism)
+    return None
+
+
+def place_of(address: str) -> tuple[str, int]:
+    """Returns the host and the port of *address*, ``host:port``."""
+    host, _, port = address.rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -> Mismatch | None:
+    wanted = listener.protocol
+    is_known = listener.mechanisms is not None
+    same_layer = protocol.endswith("SSL") == listener.is_tls
+    if same_layer and (not is_known or protocol == wanted):
+        if listener.mechanisms and mechanism not in listener.mechanisms:
+            return Mismatch(
+                f"{address} accepts the SASL mechanisms {', '.join(listener.mechanisms)} and not "
+                f"{mechanism}",
+                "set {alias}.sasl.mechanism to one of them",
+            )
+        return None
+    if is_known:
+        step = f"set {{alias}}.security.protocol={wanted}"
+    elif listener.is_tls:
+        step = "set {alias}.security.protocol=SSL or SASL_SSL"
+    else:
+        step = "set {alias}.security.protocol=PLAINTEXT or SASL_PLAINTEXT"
+    with_mechanisms = f" with {', '.join(listener.mechanisms)}" if listener.mechanisms else ""
+    return Mismatch(f"{address} speaks {wanted}{with_mechanisms} and not {protocol}", step)
+
+
+def look_at(address: str) -> Listener | None:
+    """Finds what *address*, ``host:port``, speaks; None if it is silent or not a broker."""
+    place = place_of(address)
+    try:
+        with socket.create_connection(place, TIMEOUT_SECONDS) as connection:
+            answer = ask(connection, API_VERSIONS)
+            if answer is not None:
+                return Listener(is_tls=False, mechanisms=_mechanisms(connection))
+        return _look_over_tls(place)
+    except (OSError, ValueError):
+        return None
+
+
+def _look_over_tls(place: tuple[str, int]) -> Listener | None:
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    with socket.create_connection(place, TIMEOUT_SECONDS) as plain:
+        try:
+            connection = context.wrap_socket(plain, server_hostname=place[0])
+        except ssl.SSLError as error:
+            wants = "certificate" in str(error).lower()
+            return Listener(is_tls=True, wants_certificate=True) if wants else None
+        with connection:
+            try:
+                if ask(connection, API_VERSIONS) is not None:
+                    return Listener(is_tls=True, mechanisms=_mechanisms(connection))
+            except ssl.SSLError:  # TLS 1.3 asks for a certificate after the handshake
+                return Listener(is_tls=True, wants_certificate=True)
+    return Listener(is_tls=True)
+
+
+def _mechanisms(connection: socket.socket) -> tuple[str, ...] | None:
+    try:
+        answer = ask(connection, SASL_HANDSHAKE)
+    except OSError:
+        return None
+    if answer is None or len(answer) < 10:  # noqa: PLR2004 - correlation, error, count
+        return ()  # a listener without SASL closes the connection, or says so
+    error, count = unpack_from(">hi", answer, 4)
+    names, at = [], 10
+    for _ in range(0 if error == NOT_SASL else count):
+        (size,) = unpack_from(">h", answer, at)
+        names.append(answer[at + 2 : at + 2 + size].decode())
+        at += 2 + size
+    return tuple(sorted(names))
+
+
+def ask(connection: socket.socket, request: bytes) -> bytes | None:
+    """Sends *request* and returns the answer; None if there is none, or if it is not Kafka's."""
+    connection.sendall(pack(">i", len(request)) + request)
+    head = _receive(connection, 4)
+    if len(head) < 4:  # noqa: PLR2004 - the size of an answer
+        return None
+    (size,) = unpack_from(">i", head)
+    return _receive(connection, size) if 0 < size < LARGEST_ANSWER else None
+
+
+def _receive(connection: socket.socket, size: int) -> bytes:
+    data = b""
+    while len(data) < size and (part := connection.recv(size - len(data))):
+        data += part
+    return data
+
+
+# Which requests a broker knows, and what a mirror lacks where it is too old for one.
+#
+# Kafka's protocol has no number of the broker's version. The list of its requests tells it apart
+# from older ones, and it answers that to everybody.
+
+Side = Literal["source", "target"]
+Versions = Mapping[int, tuple[int, int]]
+"""The lowest and the highest version of each request that a broker takes, by its key."""
+
+HEAD: Final = ">ihi"
+ENTRY: Final = ">hhh"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a mirror asks of a broker.
+
+    Args:
+        key: Of the request.
+        version: The lowest that has what is needed.
+        since: The release of Kafka that brought it.
+        side: The cluster that is asked.
+        consequence: What does not work without it.
+        is_fatal: Whether nothing is copied then.
+    """
+
+    key: int
+    version: int
+    since: str
+    side: Side
+    consequence: str
+    is_fatal: bool = False
+
+
+NEEDS: Final = (
+    Need(1, 4, "0.11", "source", "records with headers cannot be read", is_fatal=True),
+    Need(0, 3, "0.11", "target", "records with headers cannot be written", is_fatal=True),
+    Need(22, 0, "0.11", "target", "no producer is idempotent", is_fatal=True),
+    Need(11, 5, "2.3", "target", "the lease of a flow cannot be held", is_fatal=True),
+    Need(19, 4, "2.4", "target", "a replication factor of -1 is no default"),
+    Need(44, 0, "2.3", "target", "settings of topics are not kept equal"),
+    Need(3, 10, "2.8", "source", "a topic that is deleted and made again is not told apart"),
+    Need(3, 10, "2.8", "target", "a topic that is deleted and made again is not told apart"),
+    Need(65, 0, "3.0", "source", "an open transaction has no name in the reason of a stall"),
+)
+MARKS: Final = (
+    ("4.0", 1, 4),
+    ("3.8", 75, 0),
+    ("3.0", 66, 0),
+    ("2.8", 60, 0),
+    ("2.4", 47, 0),
+    ("2.3", 44, 0),
+    ("0.11", 22, 0),
+)
+"""Releases by what they brought, the newest first: a request, and its lowest version at least."""
+
+
+def served_versions(address: str, *, is_tls: bool) -> Versions:
+    """Asks the broker at *address*, ``host:port``. Nobody is authenticated.
+
+    Raises:
+        OSError: It does not answer, or ends a connection that shows no certificate of a client's.
+        ValueError: It is no broker.
+    """
+    host, port = place_of(address)
+    with ExitStack() as stack:
+        connection = stack.enter_context(socket.create_connection((host, port), TIMEOUT_SECONDS))
+        if is_tls:
+            context = ssl.create_default_context()
+            context.check_hostname = False
+            context.verify_mode = ssl.CERT_NONE
+            secured = context.wrap_socket(connection, server_hostname=host)
+            connection = stack.enter_context(secured)
+        answer = ask(connection, API_VERSIONS)
+    if answer is None:
+        raise ValueError("it gives no answer of a broker's")
+    return read_versions(answer)
+
+
+def read_versions(answer: bytes) -> Versions:
+    """Reads the answer of a broker.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        _, code, count = unpack_from(HEAD, answer)
+        entries = list(iter_unpack(ENTRY, answer[10 : 10 + 6 * count]))
+    except StructError as error:
+        raise ValueError("its answer is cut off") from error
+    if code or not entries:
+        raise ValueError(f"it answers with the error {code}")
+    return {key: (lowest, highest) for key, lowest, highest in entries}
+
+
+def release_of(versions: Versions) -> str:
+    """Returns which release of Kafka the broker has at least; "" if it is older than 0.11."""
+    found = (name for name, key, lowest in MARKS if versions.get(key, (-1, 0))[0] >= lowest)
+    return next(found, "")
+
+
+def lacking(versions: Versions, sides: Collection[str]) -> Iterator[Need]:
+    """Yields what a broker with these *versions* lacks for a cluster that is on those *sides*."""
+    for need in NEEDS:
+        if need.side in sides and versions.get(need.key, (0, -1))[1] < need.version:
+            yield need
+
 
 PATIENCE_SECONDS: Final[Mapping[str, float]] = MappingProxyType(
     {

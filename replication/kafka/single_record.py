@@ -11,10 +11,9 @@ from typing import Final
 from py4j.java_gateway import JVMView
 
 from replication.java import java_class, once
-from replication.kafka.api import ClientError
-from replication.kafka.call import WRITE_TOPIC
+from replication.kafka.api import WRITE_TOPIC, ClientError
 from replication.kafka.diagnosis import call_error
-from replication.kafka.java_errors import java_errors
+from replication.kafka.java_clients import java_errors
 from replication.kafka.jvm import java_map
 from replication.model import Headers, TopicPartition
 

@@ -8,26 +8,84 @@ wants to know asks the watch.
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, wait
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
 from py4j.protocol import Py4JError
 
-from replication.config.clients.defaults import QUICK_RETURN
+from replication.config.clients.java_keys import QUICK_RETURN
 from replication.errors import ReplicationError
-from replication.kafka.api import Admin, ClientError, ClientFailure
-from replication.kafka.call import Call
+from replication.kafka.api import Admin, Call, ClientError, ClientFailure
 from replication.kafka.clients import open_admin
+from replication.kafka.cluster import DENIED
 from replication.kafka.diagnosis import call_error
 from replication.kafka.reach import MUTE, Silence, reach_of
 from replication.log import Log
-from replication.model import TopicPartition
+from replication.model import Isolation, TopicPartition
 
 log = Log(__name__)
+
+# Where the logs of one cluster end, asked every few seconds through a client of its own.
+#
+# Unlike `Cluster.log_ends` it describes nothing, tries nothing again and raises for the cluster as
+# a whole only: a partition whose leader does not answer in time is absent.
+
+LOG_ENDS_ANSWER_SECONDS: Final = 4.0
+"""How long a request waits."""
+
+
+class LogEnds(AbstractContextManager["LogEnds"]):
+    """The ends of the logs of one cluster. Used by one thread.
+
+    Attributes:
+        denied: The topics whose ends the last call lacks, as the user may not describe them.
+
+    Args:
+        alias: The cluster's name in the configuration.
+        properties: Of its admin clients, in Java's key space.
+    """
+
+    def __init__(self, alias: str, properties: Mapping[str, str]) -> None:
+        self.denied = frozenset[str]()
+        self._alias = alias
+        self._properties = properties
+        self._admin: Admin | None = None
+
+    def __exit__(self, *_: object) -> None:
+        """Closes the connections. The object is of no use afterwards."""
+        if self._admin is not None:
+            self._admin.close()
+
+    def ask(
+        self, partitions: Collection[TopicPartition], isolation: Isolation
+    ) -> dict[TopicPartition, int]:
+        """Returns the ends of *partitions*, without those whose end is unknown.
+
+        Raises:
+            ReplicationError: No client can be created, or nobody answers.
+        """
+        if not partitions:
+            return {}
+        try:
+            if self._admin is None:
+                self._admin = open_admin(
+                    self._properties,
+                    "replication-observe",
+                    LOG_ENDS_ANSWER_SECONDS,
+                    prefers_java=True,
+                )
+            answers = self._admin.ends(partitions, isolation, LOG_ENDS_ANSWER_SECONDS)
+        except ClientError as error:
+            call = Call("asking where logs end")
+            raise call_error(self._alias, self._properties, call, error.failure) from None
+        failures = {tp: one for tp, one in answers.items() if isinstance(one, ClientFailure)}
+        self.denied = frozenset(tp.topic for tp, one in failures.items() if one.code == DENIED)
+        return {tp: one for tp, one in answers.items() if not isinstance(one, ClientFailure)}
+
 
 LOOK_SECONDS: Final = 1.0
 """Between two questions while one was not answered."""

@@ -5,29 +5,111 @@ counter with a bounded label exists with 0 from the start for each of its values
 with its first event never makes ``increase`` fire.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, get_args
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from replication.figures.health import Code
 from replication.figures.histogram import BOUNDS
 from replication.figures.observation import (
     ENDED,
     Answer,
+    Code,
     FlowState,
     Observation,
+    TopicFigures,
     TopicState,
 )
 from replication.figures.registry import BOUNDED, FIGURES, PREFIX, Figure
 from replication.metrics.limits import Cut, Cutter, Limits
 from replication.model import Flow
+
+# The figures under the names of Strimzi's exporter for MirrorMaker 2, for boards that exist.
+#
+# MirrorMaker 2 has a series for each partition; here is one for each topic, with an empty
+# partition, so sums and maxima of a board are right. What it measures otherwise is in
+# conf/docs/prometheus.md.
+
+SOURCE: Final = "kafka_connect_mirror_mirrorsourceconnector_"
+CHECKPOINT: Final = "kafka_connect_mirror_mirrorcheckpointconnector_"
+MILLISECONDS: Final = 1000.0
+
+_LABELS: Final = ("source", "target", "topic", "partition")
+_GROUP_LABELS: Final = ("source", "target", "group", "topic", "partition")
+
+
+def _figure(name: str, factor: float = 1.0) -> Callable[[TopicFigures], float | None]:
+    """Returns what reads the figure *name* of a topic, times *factor*."""
+
+    def read(topic: TopicFigures) -> float | None:
+        value = topic.figures.get(name)
+        return None if value is None else value * factor
+
+    return read
+
+
+def _latency(quantile: str) -> Callable[[TopicFigures], float | None]:
+    def read(topic: TopicFigures) -> float | None:
+        value = topic.latency.get(quantile)
+        return None if value is None else value * MILLISECONDS
+
+    return read
+
+
+OF_TOPICS: Final[Mapping[str, tuple[str, Callable[[TopicFigures], float | None]]]] = {
+    "record_count": ("records_total", _figure("records_total")),
+    "record_rate": ("records_per_second", _figure("records_per_second")),
+    "byte_count": ("bytes_total, key and value", _figure("bytes_total")),
+    "byte_rate": ("bytes_per_second, key and value", _figure("bytes_per_second")),
+    "record_age_ms": ("lag_seconds", _figure("lag_seconds", MILLISECONDS)),
+    "record_age_ms_max": ("lag_seconds", _figure("lag_seconds", MILLISECONDS)),
+    "replication_latency_ms": ("the median over 60 s", _latency("0.5")),
+    "replication_latency_ms_avg": ("the median over 60 s", _latency("0.5")),
+    "replication_latency_ms_max": ("the maximum over 60 s", _latency("1")),
+}
+"""MirrorMaker 2's name -> what it is here, and how it is read."""
+
+
+def mm2_families(cuts: Sequence[Cut]) -> Iterator[Metric]:
+    """Yields the families of MirrorMaker 2's names for the flows that run."""
+    for name, (meaning, read) in OF_TOPICS.items():
+        family = GaugeMetricFamily(SOURCE + name, _help(name, meaning), labels=_LABELS)
+        for cut in cuts:
+            flow = cut.observed.flow
+            for topic in cut.topics:
+                value = read(topic)
+                if value is not None:
+                    named = topic.remote or topic.topic
+                    family.add_metric((flow.source, flow.target, named, ""), value)
+        yield family
+    yield _checkpoints(cuts)
+
+
+def _checkpoints(cuts: Sequence[Cut]) -> Metric:
+    name = "checkpoint_latency_ms_avg"
+    meaning = "the mean of checkpoint_seconds, of all groups together"
+    family = GaugeMetricFamily(CHECKPOINT + name, _help(name, meaning), labels=_GROUP_LABELS)
+    for cut in cuts:
+        flow, found = cut.observed.flow, cut.observed.histograms.get("checkpoint_seconds")
+        if found is not None and found.count:
+            mean = found.sum / found.count * MILLISECONDS
+            family.add_metric((flow.source, flow.target, "", "", ""), mean)
+    return family
+
+
+def _help(name: str, meaning: str) -> str:
+    return f"MirrorMaker 2's {name.replace('_', '-')}, here: {meaning}."
+
 
 Row = tuple[Sequence[str], float]
 """The values of the labels of a figure, and its own."""
@@ -264,3 +346,54 @@ _RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
     "metrics_limited": _limited,
 }
 """Figures that an observation has in a form of its own."""
+
+
+# The page that Prometheus reads. It is made once for each look at the flows.
+
+_NOTHING: Final[Sequence[Observation]] = ()
+
+
+class MetricsPage:
+    """The series of the flows, in the format that whoever asks accepts.
+
+    Any number of readers cost as much as one: what was written for a look is kept until the next.
+
+    Args:
+        look: Returns the newest observation of each flow.
+        limits: How many series a flow may have.
+        is_stale: Whether an observation is so old that its flow is silent.
+        mm2_names: Whether MirrorMaker 2's names are shown as well.
+    """
+
+    def __init__(
+        self,
+        look: Callable[[], Iterable[Observation]],
+        limits: Limits,
+        *,
+        is_stale: Callable[[Observation], bool] = lambda _observed: False,
+        mm2_names: bool = False,
+    ) -> None:
+        self._look = look
+        self._is_stale = is_stale
+        self._shown = _NOTHING
+        self._key: object = None
+        self._written: dict[str, bytes] = {}
+        self._lock = threading.Lock()
+        self._registry = CollectorRegistry()  # not the library's own, which has what it likes
+        further = mm2_families if mm2_names else nothing_further
+        self._registry.register(FlowCollector(lambda: self._shown, limits, is_stale, further))
+        ProcessCollector(registry=self._registry)
+
+    def write(self, accept: str) -> tuple[bytes, str]:
+        """Returns the page and its content type, of those that the header *accept* names."""
+        encode, content_type = choose_encoder(accept)
+        with self._lock:
+            shown = tuple(self._look())
+            key = [(id(observed), self._is_stale(observed)) for observed in shown]
+            if key != self._key:
+                self._key = key
+                self._shown = shown
+                self._written = {}
+            if content_type not in self._written:
+                self._written[content_type] = encode(self._registry)
+            return self._written[content_type], content_type

@@ -1,13 +1,22 @@
 """MirrorMaker 2's include and exclude lists of names and regexes. Pure."""
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-from replication.mm2.java_regex import parse
-from replication.mm2.regex_chars import PatternError
-from replication.mm2.regex_nodes import Node, matches
+from replication.mm2.java_regex import (
+    Char,
+    Node,
+    PatternChoice,
+    PatternError,
+    Possessive,
+    Repeat,
+    Sequence,
+    matches,
+    parse,
+)
 
 SHOWN: Final = 200
 """How much of a wrong item an error shows, in characters."""
@@ -46,3 +55,54 @@ def _matches(items: Iterable[str], name: str) -> bool:
 @lru_cache(maxsize=4096)
 def _compile(item: str) -> Node:
     return parse(item)
+
+
+# Whether an item of a list can match a name at all, and if not, what its author meant.
+#
+# MirrorMaker 2 takes such items without a word: an exclude with a comment behind it excludes
+# nothing.
+
+LEGAL: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-*"
+"""What names of topics and settings consist of. Kafka allows anything in a group's name.
+
+An ACL of all topics has the name ``*``, which the lists of topics select or exclude as well.
+"""
+
+COMMENT: Final = re.compile(r"\s[#!]")
+_QUOTES: Final = ('"', "'")
+
+
+def impossible(item: str, *, is_of_groups: bool) -> str | None:
+    """Returns why *item*, a valid pattern, matches no name, and what to write; None if it may."""
+    if is_of_groups:
+        can_match = not COMMENT.search(item) and not item.startswith(_QUOTES)
+        can_match = can_match and not item.endswith(_QUOTES)
+    else:
+        can_match = can_be(parse(item), LEGAL)
+    return None if can_match else f"{item!r} can match no name: {_cause(item)}"
+
+
+def can_be(node: Node, alphabet: str) -> bool:
+    """Returns whether *node* may match a text of *alphabet*; conditions on places count as met."""
+    if isinstance(node, Char):
+        return any(map(node.is_in, alphabet))
+    if isinstance(node, Sequence):
+        return all(can_be(part, alphabet) for part in node.parts)
+    if isinstance(node, PatternChoice):
+        return any(can_be(part, alphabet) for part in node.parts)
+    if isinstance(node, Repeat | Possessive):
+        return node.least == 0 or can_be(node.part, alphabet)
+    return True
+
+
+def _cause(item: str) -> str:
+    if COMMENT.search(item):
+        return (
+            "what follows a value is a part of it, as in every file of Java's properties; write "
+            "the comment on a line of its own"
+        )
+    if item.startswith(_QUOTES) or item.endswith(_QUOTES):
+        return "quotes are a part of the value here; remove them"
+    if re.search(r"\s", item):
+        return "a name has no blanks; separate the items with commas"
+    return "a name consists of A-Z a-z 0-9 . _ - only; write a name or a Java regex"

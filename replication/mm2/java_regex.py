@@ -6,20 +6,491 @@ nothing for a name: back references, atomic groups, possessive quantifiers of gr
 """
 
 import re
-from typing import Final
+import sys
+import unicodedata
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import or_
+from typing import Final, Protocol
 
-from replication.mm2.char_classes import SHORT, anything, is_line_end, is_word, negate
-from replication.mm2.regex_chars import DEEPEST, CharReader, PatternError
-from replication.mm2.regex_nodes import (
-    Char,
-    Look,
-    Node,
-    PatternChoice,
-    PatternPlace,
-    Possessive,
-    Repeat,
-    Sequence,
+# Matches a parsed regular expression against a whole text without backtracking.
+#
+# A set of positions in the text is an int: bit p stands for the position before character p. Each
+# node maps the positions at which it may start to those at which it may end, all of them at once,
+# or back from the ends to the starts. Whatever an expression holds, a part that is repeated is
+# tried once at each position, and a condition on what follows or precedes is looked at once for a
+# whole text. So the time grows with the square of the text, at most with its cube, however deep a
+# part is nested: ``(a+)+b`` costs as much as ``a+b``, and look-aheads in each other as much as in
+# a row.
+
+IsIn = Callable[[str], bool]
+LINE_ENDS: Final = "\n\r\x85\u2028\u2029"
+
+
+@dataclass(slots=True)
+class Text:
+    """A text, and what was found in it: of a part, by its identity."""
+
+    content: str
+    masks: dict[int, int] = field(default_factory=dict)
+    steps: dict[tuple[int, int, bool], int] = field(default_factory=dict)
+    runs: dict[int, list[int]] = field(default_factory=dict)
+
+    @property
+    def everywhere(self) -> int:
+        """All positions, the one after the last character among them."""
+        return (1 << (len(self.content) + 1)) - 1
+
+
+class Node(Protocol):
+    """A part of an expression."""
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns where a match from one of *at* may end; *back*: where it may begin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Char:
+    """One character of a class."""
+
+    is_in: IsIn
+
+    def mask(self, text: Text) -> int:
+        """Returns the positions of the characters that belong to the class."""
+        key = id(self)
+        if key not in text.masks:
+            found = (1 << at for at, char in enumerate(text.content) if self.is_in(char))
+            text.masks[key] = reduce(or_, found, 0)
+        return text.masks[key]
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns one further than those of *at* where the character fits."""
+        return at >> 1 & self.mask(text) if back else (at & self.mask(text)) << 1
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """One part after the other."""
+
+    parts: tuple[Node, ...]
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns the places beyond the last part."""
+        for part in reversed(self.parts) if back else self.parts:
+            if not at:
+                break
+            at = part.reach(at, text, back=back)
+        return at
+
+
+@dataclass(frozen=True, slots=True)
+class PatternChoice:
+    """One of several parts."""
+
+    parts: tuple[Node, ...]
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns the places beyond any part."""
+        return reduce(or_, (part.reach(at, text, back=back) for part in self.parts), 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A part, *least* to *most* times; without limit if *most* is None."""
+
+    part: Node
+    least: int
+    most: int | None
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns the places beyond any permitted number of repetitions."""
+        # In more repetitions than characters some are empty: their number makes no difference.
+        longest = len(text.content) + 1
+        for _ in range(min(self.least, longest)):
+            before, at = at, self._once(at, text, back=back)
+            if at in (0, before):
+                break
+        reached = new = at
+        left = longest if self.most is None else min(self.most - self.least, longest)
+        while new and left:
+            new = self._once(new, text, back=back) & ~reached
+            reached |= new
+            left -= 1
+        return reached
+
+    def _once(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns the ends of one repetition: each position is tried once in a text."""
+        if isinstance(self.part, Char):
+            return self.part.reach(at, text, back=back)
+        found = 0
+        for position in _positions(at):
+            key = (id(self.part), position, back)
+            if key not in text.steps:
+                text.steps[key] = self.part.reach(1 << position, text, back=back)
+            found |= text.steps[key]
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Possessive:
+    """A character, as often as possible up to *most*: a shorter run is not tried."""
+
+    part: Char
+    least: int
+    most: int | None
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:
+        """Returns the places beyond the longest run from one of *at*, if it is long enough."""
+        ends, found = self._ends(text), 0
+        for start in range(len(ends)) if back else _positions(at):
+            end = ends[start] if self.most is None else min(ends[start], start + self.most)
+            if end - start >= self.least and (not back or at >> end & 1):
+                found |= 1 << (start if back else end)
+        return found
+
+    def _ends(self, text: Text) -> list[int]:
+        """Returns for each position the end of the run of fitting characters from there."""
+        key = id(self.part)
+        if key not in text.runs:
+            mask, end = self.part.mask(text), len(text.content)
+            ends = [end]
+            for start in reversed(range(len(text.content))):
+                end = end if mask >> start & 1 else start
+                ends.append(end)
+            text.runs[key] = ends[::-1]
+        return text.runs[key]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A condition on what follows or precedes a position, which consumes nothing."""
+
+    part: Node
+    is_ahead: bool
+    is_negative: bool
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
+        """Returns those of *at* for which the condition holds."""
+        key = id(self)
+        if key not in text.masks:  # a part that follows is read from its ends, which are anywhere
+            found = self.part.reach(text.everywhere, text, back=self.is_ahead)
+            text.masks[key] = text.everywhere & ~found if self.is_negative else found
+        return at & text.masks[key]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternPlace:
+    r"""A condition on the position itself: ``^``, ``$``, ``\b`` and the like."""
+
+    kind: str
+    is_word: IsIn
+
+    def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
+        """Returns those of *at* for which the condition holds."""
+        content, last = text.content, len(text.content)
+        if self.kind in "^AG":
+            return at & 1
+        if self.kind in "$Zz":
+            allowed = 1 << last
+            if self.kind != "z" and content[-1:] and content[-1] in LINE_ENDS:
+                width = 2 if content.endswith("\r\n") else 1
+                allowed |= 1 << (last - width)
+            return at & allowed
+        words = [False, *map(self.is_word, content), False]
+        borders = (1 << one for one in range(last + 1) if words[one] != words[one + 1])
+        found = reduce(or_, borders, 0)
+        return at & (found if self.kind == "b" else ~found)
+
+
+def matches(node: Node, content: str) -> bool:
+    """Returns whether *node* matches *content* from its beginning to its end."""
+    text = Text(content)
+    return bool(node.reach(1, text, back=False) >> len(content) & 1)
+
+
+def _positions(bits: int) -> Iterator[int]:
+    """Yields the positions of a set, from the first on."""
+    while bits:
+        lowest = bits & -bits
+        yield lowest.bit_length() - 1
+        bits ^= lowest
+
+
+# The character classes of Java's regular expressions.
+
+
+def _ascii(chars: str) -> IsIn:
+    members = frozenset(chars)
+    return members.__contains__
+
+
+def _category(start: str) -> IsIn:
+    return lambda char: unicodedata.category(char).startswith(start)
+
+
+def negate(is_in: IsIn) -> IsIn:
+    """Returns every character outside the class."""
+    return lambda char: not is_in(char)
+
+
+def union(one: IsIn, other: IsIn) -> IsIn:
+    """Returns the characters of either class."""
+    return lambda char: one(char) or other(char)
+
+
+def intersection(one: IsIn, other: IsIn) -> IsIn:
+    """Returns the characters of both classes."""
+    return lambda char: one(char) and other(char)
+
+
+def span(first: str, last: str, *, fold: bool) -> IsIn:
+    """Returns the characters from *first* to *last*; with *fold*, ASCII letters of either case."""
+    if not fold:
+        return lambda char: first <= char <= last
+
+    def is_in(char: str) -> bool:
+        other = char.swapcase() if char.isascii() else char
+        return first <= char <= last or first <= other <= last
+
+    return is_in
+
+
+def nothing(_: str) -> bool:
+    """Returns the empty class."""
+    return False
+
+
+def anything(_: str) -> bool:
+    """Returns every character."""
+    return True
+
+
+_LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
+_UPPER: Final = _LOWER.upper()
+_DIGIT: Final = "0123456789"
+_PUNCT: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
+_GRAPH: Final = _LOWER + _UPPER + _DIGIT + _PUNCT
+_BLANK: Final = " \t\xa0\u1680\u180e\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
+
+is_line_end: Final = _ascii(LINE_ENDS)
+is_word: Final = _ascii(_LOWER + _UPPER + _DIGIT + "_")
+SHORT: Final = {
+    "d": _ascii(_DIGIT),
+    "w": is_word,
+    "s": _ascii(" \t\n\x0b\f\r"),
+    "h": _ascii(_BLANK),
+    "v": _ascii("\n\x0b\f\r\x85\u2028\u2029"),
+}
+"""Class of ``\\d`` and so on; the capital letter is its opposite."""
+
+_POSIX: Final = {
+    "Lower": _ascii(_LOWER),
+    "Upper": _ascii(_UPPER),
+    "ASCII": str.isascii,
+    "Alpha": _ascii(_LOWER + _UPPER),
+    "Digit": _ascii(_DIGIT),
+    "Alnum": _ascii(_LOWER + _UPPER + _DIGIT),
+    "Punct": _ascii(_PUNCT),
+    "Graph": _ascii(_GRAPH),
+    "Print": _ascii(_GRAPH + " "),
+    "Blank": _ascii(" \t"),
+    "Cntrl": _ascii("".join(map(chr, (*range(0x20), 0x7F)))),
+    "XDigit": _ascii(_DIGIT + "abcdefABCDEF"),
+    "Space": _ascii(" \t\n\x0b\f\r"),
+}
+_UNICODE: Final = {
+    "IsAlphabetic": str.isalpha,
+    "IsLetter": _category("L"),
+    "IsDigit": _category("Nd"),
+    "IsLowercase": str.islower,
+    "IsUppercase": str.isupper,
+    "IsPunctuation": _category("P"),
+    "javaLowerCase": str.islower,
+    "javaUpperCase": str.isupper,
+    "javaLetter": _category("L"),
+    "javaDigit": _category("Nd"),
+    "javaLetterOrDigit": union(_category("L"), _category("Nd")),
+}
+_CATEGORIES: Final = frozenset(
+    (
+        *"LMNPSZC",
+        *("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps"),
+        *("Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"),
+        *("Co", "Cn"),
+    )
 )
+_CASED: Final = {
+    **dict.fromkeys(("Lower", "Upper"), _POSIX["Alpha"]),
+    **dict.fromkeys(
+        ("Lu", "Ll", "Lt", "IsLowercase", "IsUppercase", "javaLowerCase", "javaUpperCase"),
+        lambda char: unicodedata.category(char) in ("Lu", "Ll", "Lt"),
+    ),
+}
+
+
+def property_class(name: str, *, fold: bool) -> IsIn | None:
+    r"""Returns the class of ``\p{name}``, None if it is not supported; *fold* ignores case."""
+    short = name.removeprefix("Is") if name.removeprefix("Is") in _CATEGORIES else name
+    if fold and short in _CASED:
+        return _CASED[short]
+    if short in _CATEGORIES:
+        return _category(short)
+    return _POSIX.get(name) or _UNICODE.get(name)
+
+
+# Reads characters, escapes and character classes of Java's regular expressions.
+
+DEEPEST: Final = 100
+_CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
+_HEX: Final = re.compile(r"x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})")
+_OCTAL: Final = re.compile(r"0([0-3]?[0-7]{1,2})")
+_PROPERTY: Final = re.compile(r"(?:\{([^{}]*)\}|(.))", re.DOTALL)
+
+
+class PatternError(ValueError):
+    """Java would reject the expression, or it has a form that is not supported."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Flags:
+    fold: bool = False
+    dot_all: bool = False
+
+
+class CharReader:
+    """A position in a pattern, with the flags that apply there."""
+
+    def __init__(self, pattern: str) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.flags = _Flags()
+
+    def error(self, text: str) -> PatternError:
+        """Returns the error *text*, with the place where it was found."""
+        return PatternError(f"{text} at position {self.at}")
+
+    def peek(self, width: int = 1) -> str:
+        """Returns the next characters, or what is left of them."""
+        return self.pattern[self.at : self.at + width]
+
+    def take(self, text: str) -> bool:
+        """Moves past *text* if it comes next, and says whether it did."""
+        if not self.pattern.startswith(text, self.at):
+            return False
+        self.at += len(text)
+        return True
+
+    def set_flags(self, on: str, off: str) -> None:
+        """Changes the flags from here on."""
+        for letter in on + off:
+            if letter not in "idmsu":
+                raise self.error(f"flag {letter!r} is not supported")
+        for letters, value in ((on, True), (off, False)):
+            if "i" in letters:
+                self.flags = replace(self.flags, fold=value)
+            if "s" in letters:
+                self.flags = replace(self.flags, dot_all=value)
+
+    def literal(self, char: str) -> Char:
+        """Returns the character *char* itself."""
+        return Char(span(char, char, fold=self.flags.fold))
+
+    def quoted(self) -> str:
+        r"""Returns the text up to ``\E``, or the rest."""
+        text, end, _ = self.pattern[self.at :].partition(r"\E")
+        self.at += len(text) + len(end)
+        return text
+
+    def escaped(self) -> str | IsIn:
+        """Returns the character or class after a backslash, inside or outside of brackets."""
+        char = self.peek()
+        if not char:
+            raise self.error("backslash at the end")
+        if char.lower() in SHORT:
+            self.at += 1
+            return SHORT[char] if char in SHORT else negate(SHORT[char.lower()])
+        if char in "pP":
+            self.at += 1
+            return self.property(is_negative=char == "P")
+        if number := _HEX.match(self.pattern, self.at) or _OCTAL.match(self.pattern, self.at):
+            self.at = number.end()
+            digits = next(group for group in number.groups() if group)
+            code = int(digits, 8 if number.re is _OCTAL else 16)
+            if code > sys.maxunicode:
+                raise self.error("no such character")
+            return chr(code)
+        if char == "c" and len(self.peek(2)) > 1:
+            self.at += 2
+            return chr(ord(self.pattern[self.at - 1]) ^ 64)
+        if char in _CONTROLS:
+            self.at += 1
+            return _CONTROLS[char]
+        if char.isascii() and char.isalnum():
+            what = "back reference" if char in "123456789k" else rf"\{char}"
+            raise self.error(f"{what} is not supported")
+        self.at += 1
+        return char
+
+    def property(self, *, is_negative: bool) -> IsIn:
+        r"""Returns the class whose name follows ``\p`` or ``\P``."""
+        name = _PROPERTY.match(self.pattern, self.at)
+        found = property_class(name[1] or name[2], fold=self.flags.fold) if name else None
+        if name is None or found is None:
+            raise self.error(rf"\p{name[0] if name else ''} is not supported")
+        self.at = name.end()
+        return negate(found) if is_negative else found
+
+    def char_class(self, depth: int) -> IsIn:
+        """Returns the class in brackets, whose opening one is behind."""
+        if depth > DEEPEST:
+            raise self.error(f"nested deeper than {DEEPEST} levels")
+        is_negative = self.take("^")
+        found, is_first = self.operand(depth)
+        while self.take("&&"):
+            other, is_empty = self.operand(depth)
+            if not is_empty:
+                found = other if is_first else intersection(found, other)
+        if not self.take("]"):
+            raise self.error("missing ]")
+        return negate(found) if is_negative else found
+
+    def operand(self, depth: int) -> tuple[IsIn, bool]:
+        """Returns the union up to ``&&`` or the closing bracket, and whether it is empty."""
+        found: IsIn = nothing
+        is_empty = True
+        while self.peek() and self.peek(2) != "&&" and (is_empty or self.peek() != "]"):
+            if self.take("["):
+                found, is_empty = union(found, self.char_class(depth + 1)), False
+                continue
+            if self.take(r"\Q"):
+                for char in self.quoted():
+                    found = union(found, span(char, char, fold=self.flags.fold))
+                    is_empty = False
+                continue
+            found, is_empty = union(found, self.range()), False
+        return found, is_empty
+
+    def range(self) -> IsIn:
+        """Returns a character, an escape, or the characters from one to another."""
+        first = self.member()
+        if not isinstance(first, str):
+            return first
+        after = self.pattern[self.at + 1 : self.at + 2]
+        if self.peek() != "-" or after in ("", "]", "["):
+            return span(first, first, fold=self.flags.fold)
+        self.at += 1
+        last = self.member()
+        if not isinstance(last, str) or last < first:
+            raise self.error("illegal character range")
+        return span(first, last, fold=self.flags.fold)
+
+    def member(self) -> str | IsIn:
+        """Returns a character or class inside brackets."""
+        self.at += 1
+        char = self.pattern[self.at - 1]
+        return self.escaped() if char == "\\" else char
+
 
 LONGEST: Final = 10_000
 EMPTY_PATTERN: Final = Sequence(())

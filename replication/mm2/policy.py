@@ -3,10 +3,13 @@
 The rules work on names alone; whether a topic exists does not matter.
 """
 
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, Protocol
+
 # ruff: noqa: D102  # the protocol documents the methods for both policies
 
-from dataclasses import dataclass
-from typing import Protocol
 
 HEARTBEATS = "heartbeats"
 
@@ -154,3 +157,142 @@ def is_cycle(policy: ReplicationPolicy, topic: str, *, source: str, target: str)
             return False
         topic = upstream
     return False
+
+
+# The user's own Java classes in place of MirrorMaker 2's: a policy and three filters.
+#
+# They are asked for their answers where something is planned, never for a record, and once for
+# each name. How Java is asked, the process says by `ask_with`: the rules know no JVM.
+
+# ruff: noqa: D102  # `ReplicationPolicy` documents the methods
+
+
+POLICY: Final = "replication.policy.class"
+TOPIC_FILTER: Final = "topic.filter.class"
+GROUP_FILTER: Final = "group.filter.class"
+SETTING_FILTER: Final = "config.property.filter.class"
+CLASSES: Final = (POLICY, TOPIC_FILTER, GROUP_FILTER, SETTING_FILTER)
+MOST_ANSWERS: Final = 200_000
+"""How many answers are remembered: several for each topic, group and setting."""
+
+
+@dataclass(frozen=True, slots=True)
+class CustomClass:
+    """A class that a configuration names.
+
+    Args:
+        key: The key that names it, as the file has it.
+        name: Its full name.
+        properties: What its method ``configure`` gets, in Java's key space.
+    """
+
+    key: str
+    name: str
+    properties: tuple[tuple[str, str], ...]
+
+    def ask(self, method: str, *arguments: str) -> Any:  # noqa: ANN401 - a string, a bool or None
+        """Asks one of its methods.
+
+        Raises:
+            SetupError: The class is missing, or fails.
+        """
+        return _answer(self, method, arguments)
+
+
+Ask = Callable[[CustomClass, str, tuple[str, ...]], Any]
+_ASK: Final[list[Ask]] = []
+
+
+def ask_with(ask: Ask) -> None:
+    """Sets how this process asks Java."""
+    _ASK[:] = [ask]
+    _answer.cache_clear()
+
+
+@lru_cache(maxsize=MOST_ANSWERS)
+def _answer(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
+    return _ASK[0](custom, method, arguments)
+
+
+@dataclass(frozen=True, slots=True)
+class CustomPolicy:
+    """A `ReplicationPolicy` of the user's."""
+
+    custom: CustomClass
+
+    def remote_topic(self, source: str, topic: str) -> str:
+        return str(self.custom.ask("formatRemoteTopic", source, topic))
+
+    def topic_source(self, topic: str) -> str | None:
+        return _text(self.custom.ask("topicSource", topic))
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return _text(self.custom.ask("upstreamTopic", topic))
+
+    def original_topic(self, topic: str) -> str:
+        return str(self.custom.ask("originalTopic", topic))
+
+    def is_heartbeats_topic(self, topic: str) -> bool:
+        return bool(self.custom.ask("isHeartbeatsTopic", topic))
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return bool(self.custom.ask("isCheckpointsTopic", topic))
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return bool(self.custom.ask("isInternalTopic", topic))
+
+    def heartbeats_topic(self) -> str:
+        return str(self.custom.ask("heartbeatsTopic"))
+
+    def checkpoints_topic(self, source: str) -> str:
+        return str(self.custom.ask("checkpointsTopic", source))
+
+    def offset_syncs_topic(self, other: str) -> str:
+        return str(self.custom.ask("offsetSyncsTopic", other))
+
+
+def _text(answer: object) -> str | None:
+    return None if answer is None else str(answer)
+
+
+CLEANUP_POLICY = "compact"
+
+
+def find_faults(
+    topic: str, partitions: int, cleanup_policy: str | None, servers: str
+) -> Iterator[str]:
+    """Yields what is wrong with an existing topic, and the command for it; nothing if it is fit.
+
+    Args:
+        topic: Its name.
+        partitions: How many it has.
+        cleanup_policy: Its ``cleanup.policy``; None if that is unknown.
+        servers: The ``bootstrap.servers`` of its cluster.
+    """
+    if cleanup_policy not in (CLEANUP_POLICY, None):
+        yield (
+            f"topic {topic} has cleanup.policy={cleanup_policy}, so its cluster deletes records "
+            f"that its readers need; correct it with: kafka-configs --bootstrap-server {servers} "
+            f"--alter --entity-type topics --entity-name {topic} --add-config "
+            f"cleanup.policy={CLEANUP_POLICY}"
+        )
+    if partitions != 1:
+        yield (
+            f"topic {topic} has {partitions} partitions, but only partition 0 is written and read; "
+            "to have it created again with one, which loses its records, stop the mirror and run: "
+            f"kafka-topics --bootstrap-server {servers} --delete --topic {topic}"
+        )
+
+
+def find_letter_faults(topic: str, cleanup_policy: str | None, servers: str) -> Iterator[str]:
+    """Yields what is wrong with an existing topic of dead letters; arguments as of `find_faults`.
+
+    A compacted topic takes no record without a key, and of several letters with one key it keeps
+    the last.
+    """
+    if CLEANUP_POLICY in (cleanup_policy or ""):
+        yield (
+            f"topic {topic} has cleanup.policy={cleanup_policy}, so its cluster deletes dead "
+            f"letters; correct it with: kafka-configs --bootstrap-server {servers} --alter "
+            f"--entity-type topics --entity-name {topic} --add-config cleanup.policy=delete"
+        )

@@ -5,11 +5,12 @@ one-time acceptance of an operator turns it into a `Jump`. A skip never repeats 
 that can be known; a restart never loses one that the source still has.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import Final, Literal
 
-from replication.model import GuardCause, GuardPolicy, Position, TopicPartition
+from replication.model import GuardCause, GuardPolicy, Location, Position, TopicPartition
 from replication.offsets.map import NoAnswer, translate_back
 from replication.offsets.runs import OffsetRun, anchor, runs_between
 
@@ -423,3 +424,291 @@ def _span(known: int | None, earliest: int, until: int) -> tuple[int, int] | Non
     """Returns the offsets from *known*, or from *earliest* if that is not known, up to *until*."""
     first = earliest if known is None else known
     return (first, until) if first < until else None
+
+
+# Decides where each partition resumes, or why it cannot.
+#
+# The *anchor* is the last pair of equal positions in the offset map. Target records after it were
+# written by a batch that was never recorded; resuming must neither lose nor repeat them.
+
+NO_OFFSETS: Final[Mapping[TopicPartition, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Resume at *position*: the target's log ends where the offset map does."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class CountAhead:
+    """The target holds *records* records after *anchor*: find the source offset after as many.
+
+    The source may hold fewer: then another producer wrote some of them.
+    """
+
+    anchor: Position
+    records: int
+
+    @property
+    def log_end(self) -> int:
+        """Where the target's log ends."""
+        return self.anchor.downstream + self.records
+
+
+@dataclass(frozen=True, slots=True)
+class StartFresh:
+    """No offset map and an empty target partition: start at *position*."""
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class MatchTail:
+    """Counting cannot place the target's records: find its last ones in the source.
+
+    ``position.downstream`` is the target's log end. ``position.upstream`` is the start that the
+    configuration alone gives; records before it are not known to be replicated.
+    """
+
+    position: Position
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """The partition was deleted on one side since it was listed.
+
+    Args:
+        side: Where.
+        text: The same for an operator.
+    """
+
+    side: Location
+    text: str
+
+
+Decision = Resume | CountAhead | StartFresh | MatchTail | Missing | Refusal
+
+
+def plan_positions(
+    partitions: Iterable[TopicPartition],
+    anchors: Mapping[TopicPartition, Position],
+    log_ends: Mapping[TopicPartition, int],
+    earliest: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+    *,
+    latest: Mapping[TopicPartition, int] = NO_OFFSETS,
+    source_cuts: Mapping[TopicPartition, int] = NO_OFFSETS,
+    target_cuts: Mapping[TopicPartition, int] = NO_OFFSETS,
+    shared: Collection[TopicPartition] = (),
+) -> dict[TopicPartition, Decision]:
+    """Decides where each partition resumes, or why it cannot.
+
+    Args:
+        partitions: The partitions the flow replicates. All keys are upstream partitions.
+        anchors: The last pair of equal positions in the offset map; none for a new partition.
+        log_ends: Log end offsets of the target; none where the partition is missing.
+        earliest: The source's first offsets; none where the partition is missing.
+        ends: The source's log end offsets, or its last stable ones.
+        latest: Where partitions without an offset map start, unless at the earliest offset.
+        source_cuts: Where the source's log was cut before the anchor, as its brokers say: it may
+            have grown beyond the anchor since.
+        target_cuts: The same for remote partitions.
+        shared: Partitions whose remote partition others write as well. The length of its log says
+            nothing of this flow's records, so these resume at the anchor, and what was copied and
+            not recorded is copied again.
+    """
+    decisions: dict[TopicPartition, Decision] = {}
+    for tp in partitions:
+        if tp not in earliest or tp not in ends:
+            decisions[tp] = Missing("source", f"{tp} does not exist on the source")
+        elif tp not in log_ends:
+            text = f"the remote partition of {tp} does not exist on the target"
+            decisions[tp] = Missing("target", text)
+        elif tp in anchors and tp in shared:
+            source = earliest[tp], ends[tp], source_cuts.get(tp)
+            target = log_ends[tp], target_cuts.get(tp)
+            decisions[tp] = _resume_shared(anchors[tp], source, target)
+        elif tp in anchors:
+            source = earliest[tp], ends[tp], source_cuts.get(tp)
+            target = log_ends[tp], target_cuts.get(tp)
+            decisions[tp] = _resume_from_anchor(anchors[tp], source, target)
+        else:
+            start = Position(latest.get(tp, earliest[tp]), log_ends[tp])
+            is_empty = not log_ends[tp] or tp in shared
+            decisions[tp] = StartFresh(start) if is_empty else MatchTail(start)
+    return decisions
+
+
+_Source = tuple[int, int, int | None]  # the first offset, the log end, and where it was cut
+_Target = tuple[int, int | None]  # the log end, and where it was cut
+
+
+def _resume_shared(anchor: Position, source: _Source, target: _Target) -> Decision:
+    """Decides where none of the target's records after *anchor* is known to be this flow's."""
+    log_end, cut = target
+    own_end = min(anchor.downstream, log_end)
+    refusal = _refusal(anchor, source, (own_end, cut))
+    # another writer's records are at the log's end, so that is where copies go on
+    return replace(refusal, log_end=log_end, since=None) if refusal else Resume(anchor)
+
+
+def _resume_from_anchor(anchor: Position, source: _Source, target: _Target) -> Decision:
+    (earliest, end, _), (log_end, _) = source, target
+    records = log_end - anchor.downstream
+    reached = min(end, anchor.upstream + records)  # at least: offsets have gaps
+    refusal = _refusal(anchor, source, target)
+    if refusal is not None:
+        return refusal
+    if records == 0:
+        return Resume(anchor)
+    if earliest > anchor.upstream:  # the first records to count are gone
+        return MatchTail(Position(reached, log_end))
+    return CountAhead(anchor, records)
+
+
+def _refusal(anchor: Position, source: _Source, target: _Target) -> Refusal | None:
+    (earliest, end, source_cut), (log_end, target_cut) = source, target
+    records = log_end - anchor.downstream
+    reached = min(end, anchor.upstream + records)
+    if records < 0 or (target_cut is not None and target_cut < anchor.downstream):
+        return target_truncated(anchor, (earliest, end), log_end, target_cut)
+    if end < anchor.upstream or (source_cut is not None and source_cut < anchor.upstream):
+        return source_truncated(anchor, (earliest, end), log_end, source_cut)
+    if reached < earliest:
+        return Refusal(
+            "records-expired",
+            f"the source now starts at offset {earliest}: offsets {reached} to {earliest - 1} "
+            "were deleted there and may not have been replicated",
+            earliest,
+            end,
+            log_end,
+            replicated=reached,
+            skip=earliest,
+            restart=earliest,
+            since=anchor,
+        )
+    return None
+
+
+def start_over(void: Position, earliest: int, end: int, *, keeps_offset: bool) -> int:
+    """Returns the source offset at which a remote partition starts that replaces a former one.
+
+    With ``auto.offset.reset=latest`` the start must not be the log end, which is for partitions
+    that the flow sees for the first time: records in between were never replicated.
+
+    Args:
+        void: The position that the offset map has for the old remote partition.
+        earliest: The source's first offset.
+        end: The source's log end offset.
+        keeps_offset: Whether to go on after ``void.upstream`` instead of at *earliest*.
+    """
+    return max(earliest, min(void.upstream, end)) if keeps_offset else earliest
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIds:
+    """The topic ids of a source topic and of its remote topic; None where it is not known."""
+
+    source: str
+    remote: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Void:
+    """The position is of a deleted topic, and nothing keeps its partition from starting over."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Recreated:
+    """The source topic is a new one, but the remote topic holds records of the old one."""
+
+    text: str
+
+
+def check_topic_ids(
+    names: tuple[str, str], stored: TopicIds, now: TopicIds, downstream: int, log_end: int | None
+) -> Void | Recreated | None:
+    """Returns what a partition's topic ids say about its stored position; None if it holds.
+
+    Args:
+        names: Of the source topic and of the remote one, for the texts.
+        stored: The ids when the position was stored.
+        now: The ids of today.
+        downstream: The stored position on the target.
+        log_end: Where the target's log ends now; None if it has no such partition.
+    """
+    topic, remote = names
+    again = f"topic {topic} was deleted and created again (id {stored.source}, now {now.source})"
+    if stored.remote is not None and now.remote not in {None, stored.remote}:
+        return Void(f"remote topic {remote} was deleted and created again")
+    if stored.remote is None and log_end == 0 and downstream > 0:  # rows of an earlier version
+        return Void(f"remote topic {remote} is empty")
+    if stored.source == now.source:
+        return None
+    if log_end == 0:
+        return Void(again)
+    return Recreated(f"{again}, and {remote} still holds records of the deleted topic")
+
+
+# What existed on the source when a flow first started: ``auto.offset.reset=latest`` is for that.
+#
+# A partition that is born later begins at its earliest offset, or its first records would be lost
+# between two looks at the topics.
+
+
+@dataclass(frozen=True, slots=True)
+class FirstStart:
+    """The source as a flow that starts at ``latest`` has first seen it.
+
+    Args:
+        names: All topics that there were.
+        ends: The log ends of the partitions that the flow had selected.
+        ids: The ids of their topics.
+    """
+
+    names: frozenset[str] = frozenset()
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    ids: Mapping[str, str] = field(default_factory=dict)
+
+    def latest(self, tp: TopicPartition, topic_id: str, end: int) -> int | None:
+        """Returns where *tp*, without a position, begins; None at the earliest offset.
+
+        Args:
+            tp: The partition.
+            topic_id: Of its topic.
+            end: Its log end. A topic that was not selected at first begins there.
+        """
+        if tp.topic not in self.ids:
+            return end if tp.topic in self.names else None
+        is_same = self.ids[tp.topic] == topic_id
+        return min(end, self.ends[tp]) if is_same and tp in self.ends else None
+
+
+def starts_at_latest(
+    first: FirstStart | None,
+    partitions: Collection[TopicPartition],
+    topic_ids: Mapping[str, str],
+    earliest: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """Returns the start offsets of those *partitions* that do not begin at their earliest one.
+
+    Args:
+        first: What existed at the flow's first start; None if that is now.
+        partitions: Partitions without a position.
+        topic_ids: Of their topics.
+        earliest: The source's first offsets.
+        ends: Its log ends. Of a partition that does not exist any more one of both is missing.
+    """
+    starts = {}
+    for tp in partitions:
+        if tp in earliest and tp in ends:
+            end = ends[tp]
+            at = end if first is None else first.latest(tp, topic_ids[tp.topic], end)
+            if at is not None:
+                starts[tp] = max(earliest[tp], at)
+    return starts

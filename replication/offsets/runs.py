@@ -3,12 +3,132 @@
 Offsets are positions: the next offset to read or to write, never the last one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import Literal, NamedTuple
 
 from replication.errors import GuardError
 from replication.model import Position, TopicPartition
-from replication.offsets.epochs import Epochs
+
+# Sets of offsets as sorted, disjoint ranges.
+#
+# A map may have thousands of ranges, so they are looked up by bisection.
+
+
+def subtract(
+    start: int, until: int, covered: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, int]]:
+    """Yields the parts of ``[start, until)`` outside *covered*, which is sorted and disjoint."""
+    for at in range(max(0, bisect_right(covered, (start, inf)) - 1), len(covered)):
+        low, high = covered[at]
+        if start >= until or low >= until:
+            break
+        if start < low:
+            yield start, low
+        start = max(start, high)
+    if start < until:
+        yield start, until
+
+
+def union(covered: Sequence[tuple[int, int]], start: int, until: int) -> list[tuple[int, int]]:
+    """Joins *covered* and ``[start, until)``, sorted and disjoint; touching ranges become one."""
+    if start == until:
+        return list(covered)
+    first, after = bisect_left(covered, (start,)), bisect_right(covered, (until, inf))
+    if first and covered[first - 1][1] >= start:
+        first -= 1
+    low, high = start, until
+    if first < after:
+        low, high = min(low, covered[first][0]), max(high, covered[after - 1][1])
+    return [*covered[:first], (low, high), *covered[after:]]
+
+
+# What the epochs of partition leaders say of logs that were cut and have grown again.
+#
+# An unclean leader election cuts the end off a log, and other records take the offsets. Offsets
+# alone do not show it once the log is as long as before. Each leader has an epoch of its own, and
+# no leader ever cuts its log. So a log that had a record under one leader still has it under the
+# same one; of a later leader, brokers say up to which offset its log is that of the earlier one.
+
+
+class Epochs(NamedTuple):
+    """The epochs of the leaders of a partition and its copy; None where nobody knows it."""
+
+    source: int | None = None
+    target: int | None = None
+
+    @property
+    def columns(self) -> Mapping[str, int | None]:
+        """These epochs as columns of the offset map."""
+        return {"source_epoch": self.source, "target_epoch": self.target}
+
+
+class Stamp(NamedTuple):
+    """The leader of an *epoch* had all that was copied before the offset *until*."""
+
+    until: int
+    epoch: int
+
+
+class Stamps(NamedTuple):
+    """What is known of a partition and of its copy."""
+
+    source: Stamp | None = None
+    target: Stamp | None = None
+
+    def renewed(self, at: Position, epochs: Epochs) -> "Stamps":
+        """Returns these stamps; where *epochs* are known, their leaders had all up to *at*."""
+        ours, theirs = epochs
+        return Stamps(
+            self.source if ours is None else Stamp(at.upstream, ours),
+            self.target if theirs is None else Stamp(at.downstream, theirs),
+        )
+
+
+UNKNOWN = Epochs()
+UNSTAMPED = Stamps()
+
+Cut = int | Literal["no", "unknown"]
+"""The offset at which a log was cut, as its broker says; or that it was not, or that nobody knows.
+Where nobody knows, records have to be compared."""
+
+
+def is_in_doubt(stamp: Stamp | None, now: int | None) -> bool:
+    """Returns whether brokers have to be asked up to where a log is that of the stamped leader.
+
+    *now* is the epoch of today's leader; None if nobody knows it.
+    """
+    return stamp is not None and now is not None and now != stamp.epoch
+
+
+def cut_of(at: int, stamp: Stamp | None, now: int | None, same_until: int | None) -> Cut:
+    """Decides whether a log was cut before *at*.
+
+    Args:
+        at: The offset up to which it was copied by now, which may be beyond the *stamp*.
+        stamp: None if nobody knows any leader.
+        now: The epoch of today's leader; None if nobody knows it.
+        same_until: Up to where today's log is that of the stamped leader, ``stamp.until`` at most.
+            None without an answer.
+    """
+    if stamp is None or now is None:
+        return "unknown"
+    if now == stamp.epoch:
+        return "no"
+    if same_until is not None and same_until < stamp.until:
+        return same_until
+    return "no" if same_until is not None and stamp.until >= at else "unknown"
+
+
+def unchanged(before: Epochs, now: Epochs) -> Epochs:
+    """Returns what is known of records that were copied between two looks at leaders' epochs.
+
+    A record is in the log of a leader that was the same before and afterwards. Where the leader has
+    changed, nobody knows which one had it.
+    """
+    return Epochs(*(new if new == old else None for old, new in zip(before, now, strict=True)))
 
 
 class ProgressGapError(GuardError):
@@ -295,3 +415,160 @@ def next_run(position: Position, *, src_from: int, src_until: int, count: int) -
     if not 0 <= count <= src_until - src_from:
         raise ProgressGapError(f"wrote {count} records from the range [{src_from}, {src_until})")
     return OffsetRun(src_from, src_until, position.downstream, count)
+
+
+Window = tuple[int, int]
+"""An offset, and the one behind the last."""
+
+
+def newest_windows(
+    spans: Mapping[TopicPartition, Window], records: int
+) -> dict[TopicPartition, Window]:
+    """Returns windows at the ends of a topic's partitions, with *records* offsets together.
+
+    Each partition gives as many as the others, and more where others have fewer. Partitions with
+    nothing in their window are left out.
+
+    Args:
+        spans: Where the log of each partition begins and ends.
+        records: How many offsets are wanted.
+    """
+    found: dict[TopicPartition, Window] = {}
+    left = records
+    shortest_first = sorted(spans.items(), key=lambda item: (item[1][1] - item[1][0], item[0]))
+    for place, (tp, (start, until)) in enumerate(shortest_first):
+        share = -(-left // (len(spans) - place))
+        taken = min(share, until - start)
+        left -= taken
+        if taken > 0:
+            found[tp] = until - taken, until
+    return dict(sorted(found.items()))
+
+
+# How borders inside sparse ranges are given up with age, so that a map stays small.
+#
+# Dense runs are not touched while they are longer than the spacing: every position in them stays
+# exact. Elsewhere two neighbours are joined if together they hold no more records than a 64th of
+# those that came after them. A group that is *d* records behind the end reads at most ``d / 64``
+# records again because of thinning, and never more than with MirrorMaker 2. A partition with *n*
+# records keeps at most ``128 * ln(n / 64)`` joined runs: 2 600 after a year of 1000 records a
+# second.
+#
+# In a remote topic that others write as well, their records lie between the runs. Nothing in a run
+# says where inside it such records are, so what is joined there is left out of the map: only where
+# it starts is kept, as an anchor, and the map knows of a range without runs that anything may be
+# in it. Others' records count for the spacing, and the bound holds for all records of the remote
+# partition.
+
+RESOLUTION = 64
+"""Runs of this share of the records after them stay apart."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Unknown:
+    """A part of the map; only its two ends are still known."""
+
+    src_from: int
+    src_until: int
+    tgt_from: int
+    tgt_until: int
+
+
+_Section = OffsetRun | _Unknown
+
+
+class Replaced(NamedTuple):
+    """The *runs* that replace some neighbours; the first of these stood at *place*."""
+
+    runs: list[OffsetRun]
+    place: int
+
+
+def thin_runs(
+    runs: Iterable[OffsetRun], mirror_syncs: Sequence[int] = (), resolution: int = RESOLUTION
+) -> list[OffsetRun]:
+    """Thins the map of merged *runs*, in target order: fewer borders in older sparse ranges.
+
+    Args:
+        runs: The map.
+        mirror_syncs: The border after a run that holds one of these source offsets stays:
+            MirrorMaker 2 sends a group that has read that record at most back to it.
+        resolution: As `RESOLUTION`.
+    """
+    sections, _ = _joined(list(runs), mirror_syncs, resolution)
+    return [run for replaced in _runs_of(sections) for run in replaced]
+
+
+def compact_runs(runs: Sequence[OffsetRun]) -> list[Replaced]:
+    """Computes what replaces a partition's *runs*, sorted by first target offset, count, and age.
+
+    As `merge_runs` and then `thin_runs`, but runs that contradict each other stay as they are.
+    """
+    merged, merged_places = merge_in_order(runs)
+    sections, places = _joined(merged, (), RESOLUTION)
+    return [
+        Replaced(replaced, merged_places[place])
+        for replaced, place in zip(_runs_of(sections), places, strict=True)
+    ]
+
+
+def _joined(
+    runs: Sequence[OffsetRun], mirror_syncs: Sequence[int], resolution: int
+) -> tuple[list[_Section], list[int]]:
+    """Returns the sections of the map, and where in *runs* each begins."""
+    sections: list[_Section] = []
+    places: list[int] = []
+    log_end, reach = (runs[-1].tgt_until if runs else 0), -1
+    for at, run in enumerate(runs):
+        if sections:
+            last, until = sections[-1], run.tgt_until
+            spacing = (log_end - until) // resolution
+            is_close = spacing > 1 and until - last.tgt_from <= spacing
+            if is_close and not (mirror_syncs and _holds(last, mirror_syncs)):
+                joined = _join(last, run, spacing, reach)
+                if joined is not None:
+                    sections[-1] = joined
+                    continue
+            reach = max(reach, last.src_until)
+        sections.append(run)
+        places.append(at)
+    return sections, places
+
+
+def _holds(section: _Section, sorted_offsets: Sequence[int]) -> bool:
+    at = bisect_left(sorted_offsets, section.src_from)
+    return at < len(sorted_offsets) and sorted_offsets[at] < section.src_until
+
+
+def _join(last: _Section, run: OffsetRun, spacing: int, reach: int) -> _Section | None:
+    """Joins *last* and *run*, its successor in the target's log, to a section; None to keep both.
+
+    Nothing before *last* may *reach* into it on the source: a range without runs is only known to
+    be one where the source offsets in it are new.
+    """
+    is_neighbour = last.src_until == run.src_from and last.tgt_until == run.tgt_from
+    if is_neighbour and isinstance(last, OffsetRun):
+        return coarser(last, run, spacing)
+    is_ahead = last.src_until <= run.src_from and last.tgt_until <= run.tgt_from
+    if is_ahead and reach <= last.src_from:
+        return _Unknown(last.src_from, run.src_until, last.tgt_from, run.tgt_until)
+    return None
+
+
+def _runs_of(sections: Sequence[_Section]) -> Iterator[list[OffsetRun]]:
+    """Yields what replaces each of *sections*."""
+    for at, section in enumerate(sections):
+        if isinstance(section, OffsetRun):
+            yield [section]
+            continue
+        start = anchor(Position(section.src_from, section.tgt_from))
+        after = sections[at + 1] if at + 1 < len(sections) else None
+        if after is not None and _continues(section, after):
+            # where the next one continues on the source, its start ends the range without runs
+            yield [start]
+        else:
+            yield [start, anchor(Position(section.src_until, section.tgt_until))]
+
+
+def _continues(section: _Section, after: _Section) -> bool:
+    return after.tgt_from >= section.tgt_until and after.src_from == section.src_until

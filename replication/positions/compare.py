@@ -9,28 +9,77 @@ from pyspark.sql import functions as F
 
 from replication.errors import GuardError
 from replication.log import Log
-from replication.model import Position, TopicPartition
-from replication.offsets.guard import Jump, Refusal, foreign, unmatched
+from replication.model import NewEvent, Position, TopicPartition
+from replication.offsets.copy_rule import Alignment, align
+from replication.offsets.guard import (
+    CountAhead,
+    Decision,
+    Jump,
+    MatchTail,
+    Refusal,
+    StartFresh,
+    foreign,
+    unmatched,
+)
 from replication.offsets.moved import MovedPosition
-from replication.offsets.resume import CountAhead, Decision, MatchTail, StartFresh
-from replication.offsets.runs import OffsetRun
-from replication.positions.as_written import broken_transforms
-from replication.positions.match import describe_alignment, realign, realigned_runs
-from replication.positions.place import Existing, Match, match_existing_targets
+from replication.offsets.runs import OffsetRun, anchor
+from replication.positions.originals import CountedTail, broken_transforms, matching_tails
+from replication.positions.place import Existing, Match, advice, match_existing_targets, take_over
 from replication.positions.sides import FlowSides, sharing
-from replication.positions.spans import LogSpans
-from replication.positions.survey import Stored
-from replication.positions.tails import CountedTail, matching_tails
-from replication.positions.take_over import advice, take_over
-from replication.positions.verdicts import Counted, Realigned
+from replication.positions.survey import Counted, LogSpans, Realigned, Stored
 from replication.spark.causes import SPARK_ERRORS
 from replication.spark.copies import copied
-from replication.spark.counting import CountedSpan, RecordSpan, offsets_after, read_windows
-from replication.spark.throwing import throwing_records
-from replication.topics.copy_rule import copy_rule
-from replication.topics.topic_plan import TopicPlan
+from replication.spark.counting import (
+    CountedSpan,
+    RecordSpan,
+    offsets_after,
+    read_windows,
+    throwing_records,
+)
+from replication.spark.gaps import copies, originals
+from replication.topics.topic_plan import TopicPlan, copy_rule
 
 log = Log(__name__)
+
+
+def realign(
+    context: FlowSides,
+    tp: TopicPartition,
+    remote: TopicPartition,
+    counted: CountAhead,
+    source_end: int,
+) -> Alignment:
+    """Finds the runs on which both sides agree, and where resuming loses nothing."""
+    config = context.config
+    start = counted.anchor
+    windows = (start.upstream, source_end), (start.downstream, counted.log_end)
+    rule = copy_rule(config, [tp.topic])
+    source = originals(context.spark, config.source.consumer, tp, windows[0], rule)
+    target = copies(context.spark, config.target.consumer, remote, windows[1], rule)
+    return align(source, target, source_end=source_end)
+
+
+def realigned_runs(
+    tp: TopicPartition, remote: TopicPartition, counted: CountAhead, found: Alignment
+) -> tuple[list[OffsetRun], NewEvent]:
+    """Returns *found*'s runs, an anchor at the target's log end, and an event for the reason."""
+    event = NewEvent(
+        "realigned",
+        f"{describe_alignment(remote, counted, found)}; resuming {tp} at offset "
+        f"{found.upstream}, at-least-once",
+        "at least once",
+        {**tp._asdict(), "offset_from": counted.anchor.upstream, "offset_until": found.upstream},
+    )
+    return [*found.runs, anchor(Position(found.upstream, counted.log_end))], event
+
+
+def describe_alignment(remote: TopicPartition, counted: CountAhead, found: Alignment) -> str:
+    """Returns how many of the *counted* records match, for an operator."""
+    return (
+        f"{found.matched} of {counted.records} unrecorded records on {remote} match the source, "
+        f"{found.target_only} do not"
+    )
+
 
 SEARCHED: Final = 100_000
 """How many offsets, and some for each record, are searched for one on which a transform throws."""

@@ -7,26 +7,322 @@ the source. What lies before is verified, because a target may have gaps.
 """
 
 from collections import deque
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Final
 
+from replication.config.tree import FlowConfig
 from replication.errors import GuardError
-from replication.kafka.reader import PARTITIONS_AT_ONCE, chunks
+from replication.kafka.api import KafkaRecord
+from replication.kafka.cluster import Cluster, Rejections
+from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
+from replication.log import Log
+from replication.mm2.wire import stored_position
 from replication.model import Flow, NewEvent, Position, TopicPartition
-from replication.offsets.copy_rule import CopyRule
-from replication.offsets.fingerprint import Fingerprint
+from replication.offsets.copy_rule import CopyRule, Fingerprint
 from replication.offsets.runs import OffsetRun, anchor, runs_between
-from replication.positions.compacted import Compacted, search_compacted
-from replication.positions.originals import Copies, Original, Originals, Prints
-from replication.positions.sides import FlowSides
-from replication.positions.tails import (
+from replication.positions.originals import (
     COMPARED_RECORDS,
+    Copies,
+    Original,
+    Originals,
+    Prints,
+    fingerprints_at,
     last_fingerprints,
 )
-from replication.positions.verify import Placed, Verified, verify
-from replication.spark.fingerprints import equal_originals
-from replication.topics.copy_rule import copy_rule
+from replication.positions.sides import FlowSides, sharing
+from replication.spark.gaps import (
+    CopiedPair,
+    EqualEnds,
+    Logs,
+    MissingRecords,
+    equal_ends,
+    equal_originals,
+    missing_records,
+    newest_kept,
+    overwritten,
+)
+from replication.topics.topic_plan import copy_rule
+
+log = Log(__name__)
+
+# Verifies that a target without an offset map has all records before the newest one it has.
+#
+# A mirror leaves gaps: behind a record that the target rejects it may have written others. So that
+# the newest record is found in the source says nothing of those before it.
+
+COMPARED_OFFSETS: Final = 5_000_000
+"""Offsets whose records are compared one by one at each start, shared among the partitions."""
+
+MOST_OF_PARTITION: Final = 100_000
+LEAST_OF_PARTITION: Final = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The newest record of a remote partition that the source has.
+
+    Args:
+        remote: The remote partition.
+        copy: The record's offset there.
+        original: Its offset on the source.
+        newer: How many newer records of the last ones there are not the source's next ones.
+    """
+
+    remote: TopicPartition
+    copy: int
+    original: int
+    newer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What was found before a `Placed` record.
+
+    Args:
+        text: The same for an operator.
+        missing: The records of the source that the target lacks; None if it has all of them.
+    """
+
+    text: str
+    missing: MissingRecords | None = None
+
+
+def verify(
+    context: FlowSides, placed: Mapping[TopicPartition, Placed]
+) -> dict[TopicPartition, Verified]:
+    """Returns whether the target has all records of the source up to those that were *placed*.
+
+    The last records are compared in order. Older ones count as copied where records at equal
+    distances are equal: the logs have a record at each offset then. Else all are looked up.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    if not placed:
+        return {}
+    whole = _whole(context, placed)
+    most = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, COMPARED_OFFSETS // len(whole)))
+    last = {tp: _last_of(pair, most) for tp, pair in whole.items()}
+    # nothing was deleted there, and the first record was to be copied as well
+    is_earliest = context.config.auto_offset_reset == "earliest"
+    from_first = {tp for tp, pair in whole.items() if is_earliest and pair.copies[0] == 0}
+    ends = equal_ends(context.spark, logs_of(context, whole), list(last.values()))
+    long = {tp for tp, pair in whole.items() if pair != last[tp]}
+    doubtful = {
+        tp
+        for tp in whole
+        if tp not in ends or ends[tp].differ or (ends[tp].older and tp in from_first - long)
+    }
+    sampled = long - doubtful
+    doubtful |= _not_dense(context, [whole[tp] for tp in sampled], from_first)
+    lacked = _lacked(context, [whole[tp] for tp in doubtful], from_first)
+    return {
+        tp: _incomplete(lacked[tp])
+        if tp in lacked
+        else Verified(_complete(ends.get(tp), is_sampled=tp in sampled, is_searched=tp in doubtful))
+        for tp in placed
+    }
+
+
+def _whole(
+    context: FlowSides, placed: Mapping[TopicPartition, Placed]
+) -> dict[TopicPartition, CopiedPair]:
+    """Returns all that both sides still have, up to the placed records."""
+    ours = context.source.earliest(placed)
+    theirs = context.target.earliest({at.remote for at in placed.values()})
+    return {
+        tp: CopiedPair(
+            tp,
+            at.remote,
+            (min(ours.get(tp, 0), at.original), at.original + 1),
+            (min(theirs.get(at.remote, 0), at.copy), at.copy + 1),
+        )
+        for tp, at in placed.items()
+    }
+
+
+def _last_of(pair: CopiedPair, most: int) -> CopiedPair:
+    originals, copies = (
+        (max(start, until - most), until) for start, until in (pair.originals, pair.copies)
+    )
+    return replace(pair, originals=originals, copies=copies)
+
+
+def logs_of(context: FlowSides, partitions: Iterable[TopicPartition]) -> Logs:
+    """Returns how both clusters are read where records of *partitions* are compared."""
+    config = context.config
+    return Logs(
+        {**config.source.consumer, "isolation.level": config.isolation},
+        config.target.consumer,
+        copy_rule(config, {tp.topic for tp in partitions}),
+        sharing(context),
+    )
+
+
+def _not_dense(
+    context: FlowSides, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
+) -> set[TopicPartition]:
+    """Returns those *pairs* whose records at equal distances from the end are not all equal."""
+    if not pairs:
+        return set()
+    rule = copy_rule(context.config, {pair.tp.topic for pair in pairs})
+    found = {
+        pair.tp
+        for pair in pairs
+        if pair.tp in from_first and _width(pair.originals) > _width(pair.copies)
+    }
+    with (
+        Originals(context, rule) as source,
+        Copies(context, rule, "read_committed") as target,
+    ):
+        left = {pair: _distances(pair) for pair in pairs if pair.tp not in found}
+        while left:
+            at = {pair: distance for pair, own in left.items() if (distance := next(own, None))}
+            left = {pair: left[pair] for pair in at}
+            ours = {pair.tp: pair.originals[1] - distance for pair, distance in at.items()}
+            theirs = {pair.remote: pair.copies[1] - distance for pair, distance in at.items()}
+            originals = fingerprints_at(source, ours)
+            copies = fingerprints_at(target, theirs)
+            for pair in at:
+                one, other = originals.get(pair.tp), copies.get(pair.remote)
+                if one is None or other is None or not one.equals(other):
+                    found.add(pair.tp)
+                    del left[pair]
+    return found
+
+
+def _distances(pair: CopiedPair) -> Iterator[int]:
+    """Yields distances from the end: powers of two, and that at which the shorter side begins."""
+    longest = min(_width(pair.originals), _width(pair.copies))
+    distance = 1
+    while distance < longest:
+        yield distance
+        distance *= 2
+    yield longest
+
+
+def _width(span: tuple[int, int]) -> int:
+    return span[1] - span[0]
+
+
+def _lacked(
+    context: FlowSides, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
+) -> dict[TopicPartition, MissingRecords]:
+    if not pairs:
+        return {}
+    offsets = sum(_width(pair.originals) + _width(pair.copies) for pair in pairs)
+    flow, topics = context.config.flow, {pair.remote.topic for pair in pairs}
+    log.bind(flow).info("looking_up_all_records", partitions=len(pairs), offsets=offsets)
+    settings = Rejections().call(context.target.topic_config, topics)
+    policies = {name: own.get("cleanup.policy") for name, own in settings.items()}
+    compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
+    return missing_records(
+        context.spark,
+        logs_of(context, (pair.tp for pair in pairs)),
+        list(pairs),
+        from_first=from_first,
+        compacted={pair.tp for pair in pairs if pair.remote.topic in compacted},
+    )
+
+
+def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> str:
+    """Returns what was compared, where nothing is missing."""
+    if is_searched or end is None:
+        return "all records before it are there as well"
+    if end.records == 1:
+        return "no record before it is on both sides"
+    compared = f"the records before it are there in the same order ({end.records - 1} compared)"
+    return f"{compared}, and older ones were sampled" if is_sampled else compared
+
+
+def _incomplete(missing: MissingRecords) -> Verified:
+    if missing.records == 1:
+        return Verified(f"the record before it at offset {missing.first} is not there", missing)
+    text = (
+        f"{missing.records} records before it are not there, the first one of which has offset "
+        f"{missing.first}"
+    )
+    return Verified(text, missing)
+
+
+# Places copies of compacted topics whose last originals the source has removed since.
+#
+# That is usual: a key that gets new records loses its old ones within seconds. What the source
+# still has of the older copies tells where to resume all the same, as
+# `replication.spark.gaps` says.
+
+
+@dataclass(frozen=True, slots=True)
+class Compacted:
+    """What is known of copies whose last originals are gone.
+
+    Args:
+        placed: The newest record of each copy that the source still has.
+        overwritten: Partitions where the source has none of the copies any more, but a newer record
+            of each key, and the source's first offset.
+    """
+
+    placed: Mapping[TopicPartition, Placed] = field(default_factory=dict)
+    overwritten: Mapping[TopicPartition, int] = field(default_factory=dict)
+
+
+def search_compacted(
+    context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]
+) -> Compacted:
+    """Searches the source for any record of *remotes*, which are given by upstream partition.
+
+    Topics that the source does not compact are left out: that it lacks the last records of those
+    says that somebody else wrote them, or that it has lost more than these.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    settings = Rejections().call(context.source.topic_config, {tp.topic for tp in remotes})
+    policies = {topic: own.get("cleanup.policy") for topic, own in settings.items()}
+    compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
+    wanted = {tp: remote for tp, remote in remotes.items() if tp.topic in compacted}
+    if not wanted:
+        return Compacted()
+    pairs = {pair.tp: pair for pair in _pairs(context, wanted)}
+    spans = [span for pair in pairs.values() for span in (pair.originals, pair.copies)]
+    offsets = sum(until - start for start, until in spans)
+    flow = context.config.flow
+    log.bind(flow).info("searching_compacted", partitions=len(pairs), offsets=offsets)
+    logs = logs_of(context, wanted)
+    kept = newest_kept(context.spark, logs, list(pairs.values()))
+    rest = [pair for tp, pair in pairs.items() if tp not in kept]
+    gone = overwritten(context.spark, logs, rest) if rest else set()
+    return Compacted(
+        {
+            tp: Placed(wanted[tp], copy, original, newer)
+            for tp, (copy, original, newer) in kept.items()
+        },
+        {tp: pairs[tp].originals[0] for tp in gone},
+    )
+
+
+def _pairs(
+    context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]
+) -> list[CopiedPair]:
+    """Returns all that both sides have of the partitions that exist."""
+    source, target = context.source, context.target
+    ours = _spans(source.earliest(remotes), source.log_ends(remotes, context.config.isolation))
+    copies = set(remotes.values())
+    theirs = _spans(target.earliest(copies), target.log_ends(copies, "read_committed"))
+    return [
+        CopiedPair(tp, remote, ours[tp], theirs[remote])
+        for tp, remote in remotes.items()
+        if tp in ours and remote in theirs
+    ]
+
+
+def _spans(
+    earliest: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, tuple[int, int]]:
+    return {tp: (min(first, ends[tp]), ends[tp]) for tp, first in earliest.items() if tp in ends}
+
 
 SEARCHED_RECORDS = 10_000
 """The number of source records, from a target record's timestamp on, that are searched for it."""
@@ -327,3 +623,108 @@ def _take_equal(
     if is_equal:
         found[tp] = (wanted[tp], one.offset)
     return is_equal
+
+
+# Takes over the positions that MirrorMaker 2 has stored on the target.
+#
+# They are older than what it has copied, by a minute at most after a crash, so they count only
+# where the records on the target do not tell where to resume.
+
+
+@dataclass(frozen=True, slots=True)
+class TakenOver:
+    """Where MirrorMaker 2 would have gone on.
+
+    Args:
+        found: By upstream partition; partitions that it does not name are absent.
+        warnings: Why a position, or all of them, cannot be used, one line each.
+    """
+
+    found: Mapping[TopicPartition, Match] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def take_over(
+    config: FlowConfig,
+    clusters: tuple[Cluster, Cluster],
+    ends: Mapping[TopicPartition, int],
+) -> TakenOver:
+    """Finds where MirrorMaker 2 would have gone on in the partitions of *ends*.
+
+    Args:
+        config: The flow; it names the topic of the positions.
+        clusters: Source and target.
+        ends: Upstream partition -> log end of the remote partition.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    source, target = clusters
+    topic, flow = config.takeover_topic, config.flow
+    if not topic or not ends:
+        return TakenOver()
+    positions = read_positions(config, target)
+    if positions is None:
+        text = f"{flow.target} shows no topic {topic}: no position of MirrorMaker 2 is taken over"
+        return TakenOver(warnings=(text,))
+    earliest = source.earliest(ends.keys() & positions.keys())
+    log_ends = source.log_ends(earliest, config.isolation)
+    found: dict[TopicPartition, Match] = {}
+    warnings = []
+    for tp, first in sorted(earliest.items()):
+        following = positions[tp]
+        if first <= following <= log_ends.get(tp, 0):
+            found[tp] = Match(
+                Position(following, ends[tp]),
+                f"according to {topic}, MirrorMaker 2 copied {tp} up to offset {following - 1}; "
+                "resuming after it",
+                is_taken_over=True,
+            )
+        else:
+            end = log_ends.get(tp, first)
+            warnings.append(
+                f"according to {topic}, MirrorMaker 2 copied {tp} up to offset {following - 1}, "
+                f"but {flow.source} has offsets {first} to {end}: not taken over"
+            )
+    return TakenOver(found, tuple(warnings))
+
+
+def advice(config: FlowConfig, tp: TopicPartition) -> str:
+    """Advises an operator where the target's records do not tell where to resume *tp*."""
+    flow, topic = config.flow, config.takeover_topic
+    if topic:
+        return f"{topic}, replication.takeover.topic, has no place of {tp} that can be used either"
+    return (
+        "If MirrorMaker 2 wrote them, write replication.takeover.topic, the name of the topic on "
+        f"{flow.target} with its positions, such as mm2-offsets.{flow.source}.internal or a "
+        "Connect cluster's offset.storage.topic: it gives the exact place"
+    )
+
+
+def read_positions(config: FlowConfig, target: Cluster) -> dict[TopicPartition, int] | None:
+    """Reads the next offset of each partition of the source, as MirrorMaker 2 has stored it.
+
+    None if the topic of the positions does not exist.
+    """
+    topic = config.takeover_topic
+    described = target.describe([topic])
+    if topic not in described:
+        return None
+    partitions = [TopicPartition(topic, number) for number in range(described[topic].partitions)]
+    starts = target.earliest(partitions)
+    ends = target.log_ends(partitions, "read_committed")
+    positions: dict[TopicPartition, int] = {}
+
+    def take(_: TopicPartition, record: KafkaRecord) -> bool:
+        found = stored_position(config.flow.source, record.key, record.value)
+        if found is not None:
+            tp, following = found
+            if following is None:
+                positions.pop(tp, None)
+            else:
+                positions[tp] = following
+        return False
+
+    with Reader(config.target.consumer, "read_committed") as reader:
+        reader.visit({tp: (starts.get(tp, 0), ends.get(tp, 0)) for tp in partitions}, take)
+    return positions

@@ -14,9 +14,8 @@ from replication.errors import ClusterError, SetupError, first_line
 from replication.kafka.cluster import Cluster
 from replication.model import Flow
 from replication.spark.causes import said
-from replication.spark.local import local_spark
-from replication.spark.session import sharing_of
-from replication.spark.sources import Sharing
+from replication.spark.mode import Sharing
+from replication.spark.session import local_spark, sharing_of
 
 
 class FlowSides(Protocol):

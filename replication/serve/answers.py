@@ -3,11 +3,13 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from replication.figures.document import document, flow_document, text_of
 from replication.figures.minutes import CountedMinutes
 from replication.figures.observation import (
     Observation,
     TopicFigures,
+    document,
+    flow_document,
+    text_of,
 )
 from replication.figures.registry import FIGURES, names_at
 from replication.model import Flow

@@ -9,14 +9,14 @@ from fastapi import APIRouter, Path, Query
 
 from replication.control.translate import Question
 from replication.errors import ReplicationError
-from replication.figures.document import (
+from replication.figures.observation import (
+    TopicState,
     flow_document,
     group_document,
     partition_document,
     text_of,
     topic_document,
 )
-from replication.figures.observation import TopicState
 from replication.model import TopicPartition
 from replication.serve import schemas
 from replication.serve.answers import (
@@ -48,11 +48,11 @@ from replication.serve.asked import (
     Stretch,
     TopicWish,
     Translate,
+    Value,
     epoch_seconds,
+    page_of,
 )
-from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES
-from replication.serve.paging import Value, page_of
-from replication.serve.problems import ProblemError
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
 from replication.serve.questions import Questions, alias_of
 from replication.serve.sight import FIGURES, Seen
 

@@ -17,27 +17,16 @@ from starlette.exceptions import HTTPException
 from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from replication.config.serve_settings import ServeConfig
+from replication.config.metrics_settings import ServeConfig
 from replication.errors import ReplicationError
 from replication.log import Log
-from replication.serve import (
-    api,
-    changes,
-    pages,
-    registries,
-    sample_page,
-    samples,
-    steer,
-    steer_page,
-)
-from replication.serve.bounds import Bounds
-from replication.serve.history import History
-from replication.serve.paging import CursorError, PagingError
-from replication.serve.problems import ProblemError, problem_response
+from replication.serve import api, changes, pages, registries
+from replication.serve.asked import CursorError, PagingError
+from replication.serve.bounds import Bounds, ProblemError, problem_response
 from replication.serve.questions import Questions
 from replication.serve.security import Forms, Guard
-from replication.serve.sight import Sight
-from replication.serve.token_file import Tokens
+from replication.serve.sight import History, Sight
+from replication.serve.tokens import Tokens
 
 log = Log(__name__)
 
@@ -53,12 +42,8 @@ _REFRESH_SECONDS: Final = 5.0
 ROUTERS: Final = (
     api.router,
     changes.router,
-    steer.router,
-    samples.router,
     registries.router,
     pages.router,
-    steer_page.router,
-    sample_page.router,
 )
 MOST_STOPS: Final = 40
 """Flows that may be stopping at a time; each has a thread until it has stopped."""

@@ -1,22 +1,124 @@
 """The resources that change something, as ``stop`` and ``accept`` of the command line do."""
 
-from typing import Annotated, Any, Literal
+import json
+import re
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Final, Literal, get_args
+from urllib.parse import quote
 
 from anyio import CapacityLimiter, to_thread
-from fastapi import APIRouter, BackgroundTasks, Request
-from pydantic import Field, StrictInt, StrictStr, field_validator
+from fastapi import APIRouter, BackgroundTasks, Path, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator
 
-from replication.config.tree import FlowConfig
-from replication.errors import ReplicationError
+from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change, Order
+from replication.config.limits import LimitError, parse_bytes, parse_records
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.changed import changed, in_force
+from replication.control.sample import MOST_RECORDS
+from replication.control.steer import (
+    Steered,
+    check,
+    is_in,
+    make,
+    new_change,
+    open_steered,
+    undo_of,
+)
+from replication.errors import NoAnswerError, ReplicationError
+from replication.figures.observation import flow_document, text_of
 from replication.log import Log
-from replication.offsets.goals import GOALS, Goal, parse_goal
+from replication.offsets.moved import GOALS, Goal, parse_goal
 from replication.serve import schemas
-from replication.serve.asked import Asked, OneFlow
-from replication.serve.bounds import ASKS_CLUSTERS
-from replication.serve.instructions import Instruction, Stop
+from replication.serve.asked import Asked, ChangeWish, OneFlow, Value, Wish, page_of
+from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES, ProblemError
 from replication.serve.questions import Questions
+from replication.serve.security import caller_of
+from replication.state.change_files import Applied
+from replication.state.delta import is_quick
 
 log = Log(__name__)
+
+# An instruction to change a flow: who gives it and why, and what is answered.
+#
+# All resources that change something begin and end here, so that each asks for the role, says what
+# it would do if that is all that is wanted, and logs who has done it.
+
+
+class Stop(BaseModel):
+    """A request to stop a flow; what each other one has, too."""
+
+    model_config = ConfigDict(extra="forbid")
+    reason: str = Field("", max_length=1000)
+    dry_run: bool = Field(True, description="Only say what would be done.")
+
+
+class Instruction:
+    """What somebody who may change things wants of a flow.
+
+    Args:
+        request: Of whoever asks.
+        flow: The flow.
+        wanted: Why, and whether it is to be done.
+
+    Attributes:
+        by: Who asks.
+
+    Raises:
+        ProblemError: They may not change anything.
+    """
+
+    def __init__(self, request: Request, flow: FlowConfig, wanted: Stop) -> None:
+        self.by = writer(request)
+        self._request = request
+        self._flow = flow
+        self._wanted = wanted
+
+    @property
+    def reason(self) -> str:
+        """Why, as the flow's process is told."""
+        return f"{self.by} by REST: {self._wanted.reason}".rstrip(": ")
+
+    def is_due(self, action: str) -> bool:
+        """Returns whether *action* is to be done and not only described; logs it then."""
+        if self._wanted.dry_run:
+            return False
+        client = self._request.client.host if self._request.client else "?"
+        log.bind(self._flow.flow).warning(
+            "requested", action=action, by=self.by, client=client, text=self._wanted.reason
+        )
+        return True
+
+    def answer(self, what: dict[str, Any], see: str = "") -> dict[str, Any]:
+        """Returns the answer: *what* is done, and where what comes of it is to be seen."""
+        return {
+            "flow": flow_document(self._flow.flow),
+            "dry_run": self._wanted.dry_run,
+            "what": what,
+            "see": see or f"/api/v1/events?flow={self._flow.flow}",
+        }
+
+
+def writer(request: Request) -> str:
+    """Returns the name of whoever sends *request*.
+
+    Raises:
+        ProblemError: They may not change anything.
+    """
+    caller = caller_of(request)
+    if caller is None or not caller.may_write:
+        raise ProblemError(
+            403,
+            "read-only",
+            "this needs a token of the role write",
+            "replication token NAME --role write, and rest.tokens.file",
+        )
+    return caller.name
+
 
 router = APIRouter(prefix="/api/v1", responses=schemas.PROBLEMS)
 
@@ -129,3 +231,318 @@ async def _stop(asked: Questions, flow: FlowConfig, reason: str, limiter: Capaci
         await to_thread.run_sync(asked.stop, flow, reason, limiter=limiter)
     except ReplicationError as error:
         log.bind(flow.flow).warning("requested", action="stop", text=f"not done: {error}")
+
+
+# What transforms make of records, for whoever may write: the content of records is confidential.
+#
+# Spark evaluates it, which `serve` does not need otherwise. So the command ``transform`` answers,
+# in a process of its own that ends with the answer; one at a time. Nothing of an answer is kept or
+# logged, and no cache on the way may keep it.
+
+SECONDS: Final = 180.0
+"""For Spark's start and two evaluations."""
+
+_STATUS: Final = {"no-answer": 404, "configuration": 422}
+_PARTS: Final = ("filter", "key", "value", "headers", "unknown")
+_DOCUMENT: Final = re.compile(rb"^\{.*\}$", re.MULTILINE | re.DOTALL)
+_ONE_AT_A_TIME: Final = threading.Lock()
+
+
+class SampleWish(BaseModel):
+    """The newest records of a topic, and a transform to try on them; none is the file's alone."""
+
+    model_config = ConfigDict(extra="forbid")
+    topic: str = Field(min_length=1, max_length=249)
+    records: int = Field(20, ge=1, le=MOST_RECORDS)
+    filter: str = Field("", max_length=8000, description="SQL: which records are copied.")
+    key: str = Field("", max_length=8000, description="SQL: the key of the copy.")
+    value: str = Field("", max_length=8000, description="SQL: the value of the copy.")
+    headers: str = Field("", max_length=8000, description="SQL: the headers of the copy.")
+    add_headers: dict[str, str] = Field(default_factory=dict, description="Name: SQL.")
+    remove_headers: list[str] = Field(default_factory=list)
+    unknown: str = Field("", pattern="^(|fail|drop|keep)$")
+    nullable: bool = False
+
+
+@router.post("/flows/{source}/{target}/sample", dependencies=[ASKS_CLUSTERS])
+def sample(
+    request: Request, response: Response, flow: OneFlow, asked: Asked, wanted: SampleWish
+) -> dict[str, Any]:
+    """Shows records before and after transforms, with content; needs a token of the role write."""
+    response.headers["Cache-Control"] = "no-store"
+    return answer_of(request, flow, asked, wanted)
+
+
+def answer_of(
+    request: Request, flow: FlowConfig, asked: Questions, wanted: SampleWish
+) -> dict[str, Any]:
+    """Returns what the command prints as JSON, for whoever may write.
+
+    Raises:
+        ProblemError: They may not, another sample is taken, or there is no answer.
+    """
+    name = writer(request)
+    log.bind(flow.flow).warning("requested", action="sample", by=name, topic=wanted.topic)
+    if not _ONE_AT_A_TIME.acquire(blocking=False):
+        raise ProblemError(503, "busy", "another sample is taken", "ask again in some seconds")
+    try:
+        return _answer(asked.config, flow, wanted)
+    finally:
+        _ONE_AT_A_TIME.release()
+
+
+def _answer(config: MirrorConfig, flow: FlowConfig, wanted: SampleWish) -> dict[str, Any]:
+    """Returns what the command prints as JSON.
+
+    Raises:
+        ProblemError: It gives no answer.
+    """
+    command = [sys.executable, "-m", "replication", "transform", config.file]
+    command += [f"--flow={flow.flow}", "--json", *_options(wanted)]
+    try:
+        ended = subprocess.run(  # noqa: S603 - no shell, and each value belongs to its option
+            command, capture_output=True, timeout=SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        text = f"no answer within {SECONDS:.0f} s"
+        raise ProblemError(503, "busy", text, "ask for fewer records") from None
+    if ended.stdout:
+        return dict(json.loads(ended.stdout))
+    error = _DOCUMENT.search(ended.stderr)
+    if error is None:
+        text = "the command transform gave no answer; is Spark installed on this machine?"
+        raise ProblemError(503, "setup", text, "run it here by hand")
+    found = json.loads(error[0])
+    raise ProblemError(_STATUS.get(found["code"], 503), found["code"], found["text"])
+
+
+def _options(wanted: SampleWish) -> Iterator[str]:
+    yield f"--topic={wanted.topic}"
+    yield f"--sample={wanted.records}"
+    given = wanted.model_dump()
+    yield from (f"--{part}={given[part]}" for part in _PARTS if given[part])
+    yield from (f"--add-header={name}={sql}" for name, sql in wanted.add_headers.items())
+    yield from (f"--remove-header={name}" for name in wanted.remove_headers)
+    if wanted.nullable:
+        yield "--nullable"
+
+
+# Changes of a flow while it runs: their history, a new one, and taking one back.
+#
+# A change needs no process and no cluster, as with the commands: where a cluster does not answer,
+# the answer says what is not known.
+
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
+SHOWN: Final = 20
+"""Changes that the page of a flow shows."""
+
+_LONGEST_NAME: Final = 500
+"""Of what a change is found and sorted by."""
+
+Number = Annotated[
+    str,
+    Path(
+        pattern="^[0-9]{1,10}(-[0-9a-f]{1,32})?$",
+        description="Of the change; with a - and the begin of its id where two have one number.",
+    ),
+]
+
+
+class ChangeOrder(Stop):
+    """A request to change a flow while it runs, as the commands do."""
+
+    what: Order
+    items: list[str] = Field(
+        default_factory=list,
+        max_length=MOST_ITEMS,
+        description="Names or regexes; of a pause also clicks:3, and none is the whole flow; of a "
+        "hold the name of an operation; of a limit bytes=20MB and records=5000, 0 for none.",
+    )
+    scope: str = Field("", max_length=LONGEST_REASON, description="The topics of a limit.")
+
+
+@dataclass(frozen=True, slots=True)
+class KnownChanges:
+    """What was changed of a flow, as it is now.
+
+    Args:
+        steered: The flow.
+        applied: What a process has said last that it follows; None if none has.
+    """
+
+    steered: Steered
+    applied: Applied | None
+
+    def document(self, change: Change) -> dict[str, Any]:
+        """Returns what is answered of one change."""
+        found = changed(change)
+        del found["flow"]
+        return {
+            **found,
+            "text": change.text,
+            "state": self.steered.steering.state_of(change, self.steered.configured),
+            "followed": self.applied is not None and is_in(change, self.applied),
+        }
+
+
+@router.get(
+    "/flows/{source}/{target}/changes",
+    response_model=schemas.ChangePageDocument,
+    dependencies=[READS_TABLES],
+)
+def changes(flow: OneFlow, asked: Asked, wish: ChangeWish) -> dict[str, Any]:
+    """Returns who has changed a flow while it ran, when and why; the newest first."""
+    return _history(asked, flow, wish)
+
+
+@router.post(
+    "/flows/{source}/{target}/changes",
+    status_code=202,
+    response_model=schemas.RequestedDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
+def change(request: Request, flow: OneFlow, asked: Asked, wanted: ChangeOrder) -> dict[str, Any]:
+    """Changes lists, pauses or limits of a running flow; needs a token of the role write."""
+
+    def new(steered: Steered) -> Change:
+        items = _items(wanted)
+        return new_change(
+            steered.flow, wanted.what, items, scope=wanted.scope, reason=wanted.reason
+        )
+
+    return _carry_out(request, flow, asked, wanted, new)
+
+
+@router.post(
+    "/flows/{source}/{target}/changes/{number}/undo",
+    status_code=202,
+    response_model=schemas.RequestedDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
+def undo(
+    request: Request, flow: OneFlow, asked: Asked, number: Number, wanted: Stop
+) -> dict[str, Any]:
+    """Takes a change back, as if it had not been made; needs a token of the role write."""
+    return _carry_out(
+        request, flow, asked, wanted, lambda steered: undo_of(steered, number, wanted.reason)
+    )
+
+
+def newest(asked: Questions, flow: FlowConfig) -> dict[str, Any]:
+    """Returns the newest changes for the page of a flow, which is shown whatever becomes of them.
+
+    What needs Java is left to whoever asks for the history itself.
+    """
+    nothing: dict[str, Any] = {"items": [], "total": 0}
+    if not is_quick(asked.config.access):
+        text = "what was changed is out of reach without Java; the command history shows it"
+        return {**nothing, "problems": [text]}
+    try:
+        return _history(asked, flow, Wish(limit=SHOWN, sort="-number"))
+    except ReplicationError as error:
+        return {**nothing, "problems": [str(error)]}
+
+
+def _history(asked: Questions, flow: FlowConfig, wish: Wish) -> dict[str, Any]:
+    values: dict[str, Callable[[Change], Value]] = {
+        "number": lambda change: float(change.number),
+        "at": lambda change: change.at,
+    }
+    with open_steered(asked.config, flow) as steered:
+        found = KnownChanges(steered, steered.changes.applied())
+        page = page_of(steered.steering.changes, wish, _name_of, values)
+        unread = steered.changes.unread
+        return {
+            "items": [found.document(change) for change in page.items],
+            "next": page.next,
+            "total": page.total,
+            "as_of": text_of(time.time()),
+            "stale": False,
+            "problems": [
+                *_doubts(asked),
+                *(f"{path} counts as absent: {each.text}" for path, each in unread.items()),
+            ],
+        }
+
+
+def _name_of(change: Change) -> str:
+    return f"{change.name} {change.text} {change.by}"[:_LONGEST_NAME]
+
+
+def _doubts(asked: Questions) -> list[str]:
+    """Returns why the state directory may not be that of the flow's process."""
+    try:
+        asked.begun()
+    except NoAnswerError as error:
+        return [str(error)]
+    return []
+
+
+def _items(wanted: ChangeOrder) -> list[str]:
+    """Returns the items of a change; those of a limit with plain numbers.
+
+    Raises:
+        ProblemError: A rate of a limit is none.
+    """
+    if wanted.what != "limit":
+        return wanted.items
+    try:
+        return [_rate(item) for item in wanted.items]
+    except LimitError as error:
+        raise ProblemError(422, "configuration", str(error)) from None
+
+
+def _rate(item: str) -> str:
+    """Returns an item of a limit with a plain number; one that is something else as it is."""
+    name, _, rate = item.partition("=")
+    if rate == "0" or name not in {"bytes", "records"}:
+        return item
+    return f"{name}={parse_bytes(rate) if name == 'bytes' else parse_records(rate)}"
+
+
+def _carry_out(
+    request: Request,
+    flow: FlowConfig,
+    asked: Questions,
+    wanted: Stop,
+    new: Callable[[Steered], Change],
+) -> dict[str, Any]:
+    """Says what a change would do, and makes it unless that is all that is wanted."""
+    given = Instruction(request, flow, wanted)
+    # Imported here because it imports Spark, which a server does not start
+    from replication.control.preview import preview  # noqa: PLC0415
+
+    with open_steered(asked.config, flow) as steered:
+        change = replace(new(steered), by=given.by)
+        check(steered, change)
+        effect = preview(in_force(asked.config), steered, change, may_start_spark=False)
+        doubts = _doubts(asked)  # before the change, which makes a folder
+        made: Change | None = None
+        others: list[Change] = []
+        if given.is_due(change.what):
+            made, others = make(steered, change)
+    what = {
+        **_shown(made or change, others),
+        **effect.document(),
+        "warnings": [*effect.warnings, *doubts],
+    }
+    source, target = _segment(flow.flow.source), _segment(flow.flow.target)
+    return given.answer(what, f"/api/v1/flows/{source}/{target}/changes")
+
+
+def _shown(change: Change, others: list[Change]) -> dict[str, Any]:
+    """Returns a change as it is answered, and what *others* have changed at the same time."""
+    made = {"number": change.number, "id": change.id} if change.id else {}
+    return {
+        "action": change.what,
+        "change": change.text,
+        "items": list(change.items),
+        "scope": change.scope,
+        **made,
+        "at_the_same_time": [f"{each.number}: {each.text}, by {each.origin}" for each in others],
+    }
+
+
+def _segment(alias: str) -> str:
+    return quote(alias, safe="")

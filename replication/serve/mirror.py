@@ -4,19 +4,17 @@ from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from replication.config.serve_settings import ServeConfig
+from replication.config.metrics_settings import ServeConfig
 from replication.config.tree import MirrorConfig
 from replication.figures.observation import Observation
 from replication.log import Log
+from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
-from replication.metrics.page import MetricsPage
 from replication.serve.app import Parts, build_app
-from replication.serve.history import History
-from replication.serve.listening import Listening
 from replication.serve.questions import Questions
 from replication.serve.run import Server, open_listener
-from replication.serve.sight import Sight
-from replication.serve.token_file import follow_tokens
+from replication.serve.sight import History, Listening, Sight
+from replication.serve.tokens import follow_tokens
 
 log = Log(__name__)
 

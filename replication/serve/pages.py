@@ -4,19 +4,20 @@ A page never computes a figure. It asks the same functions as REST, so both show
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 from urllib.parse import parse_qs, quote
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, BackgroundTasks, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
 
-from replication.figures.document import text_of
-from replication.figures.observation import TopicState
+from replication.figures.observation import TopicState, flow_document, seconds_of, text_of
 from replication.figures.registry import BY_NAME
-from replication.serve import api, steer
+from replication.serve import api, changes
 from replication.serve.answers import flow_answer
 from replication.serve.asked import (
     Asked,
@@ -33,13 +34,51 @@ from replication.serve.asked import (
     SettingWish,
     TopicWish,
 )
-from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
+from replication.serve.changes import Accept, MoveOrder, Stop
 from replication.serve.charts import Line, chart, short, sparkline
-from replication.serve.history import History
-from replication.serve.problems import ProblemError
 from replication.serve.security import COOKIE, caller_of
-from replication.serve.sight import Seen
-from replication.serve.wording import ago, duration, is_rows, milliseconds, moment, number
+from replication.serve.sight import History, Seen
+
+
+def is_rows(value: object) -> bool:
+    """Returns whether *value* is a list of things with names, which a page shows as a table."""
+    return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
+
+
+def number(value: float | None, *, digits: int = 1) -> str:
+    """Returns a number as a page shows it; a dash for an unknown one."""
+    if value is None:
+        return "-"
+    if not float(value).is_integer():
+        return f"{value:,.{digits}f}".replace(",", "\u202f")
+    return f"{int(value):,}".replace(",", "\u202f")
+
+
+def milliseconds(value: float | None) -> str:
+    """Returns seconds as milliseconds."""
+    return "-" if value is None else number(round(value * 1000, 1))
+
+
+def ago(text: str | None) -> str:
+    """Returns how long ago a time in UTC was; "" for an unknown one."""
+    return "" if text is None else f"{duration(time.time() - seconds_of(text))} ago"
+
+
+def moment(seconds: float | None) -> str:
+    """Returns epoch seconds as a person reads them, in UTC; a dash if they are unknown."""
+    return "-" if seconds is None else text_of(seconds)[:19].replace("T", " ")
+
+
+def duration(seconds: float | None) -> str:
+    """Returns *seconds* as a person says it: 4 s, 12 min, 3 h, 2 d."""
+    if seconds is None:
+        return "-"
+    for size, unit in ((172_800, "d"), (7200, "h"), (120, "min")):
+        if seconds >= size:
+            return f"{seconds / {'d': 86_400, 'h': 3600, 'min': 60}[unit]:.0f} {unit}"
+    return f"{max(0.0, seconds):.0f} s"
+
 
 router = APIRouter(include_in_schema=False)
 
@@ -149,8 +188,8 @@ def flow(
         span=span,
         ranges=RANGES,
         charts=charts_of(remembered, seen, None, RANGES[span]),
-        changes=steer.newest(asked, flow),
-        orders=steer.ORDERS,
+        changes=changes.newest(asked, flow),
+        orders=changes.ORDERS,
         partitions=known["labelled"].get("partitions", {}),
         has_schemas=flow.schemas.mode != "none",
         as_of=known["as_of"],
@@ -358,3 +397,134 @@ def _local(path: str) -> str:
     """Returns *path* if it leads to this server, else the first page."""
     is_ours = path.startswith("/") and not path.startswith(("//", "/\\"))
     return path if is_ours else "/"
+
+
+_FIELDS = ("topic", "records", "filter", "value")
+
+
+@router.post("/flows/{source}/{target}/sample", dependencies=[ASKS_CLUSTERS])
+async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Shows what a transform makes of a topic's newest records; nothing is copied."""
+    form = await form_of(request)
+    wanted = _wanted_sample(form)
+    answer: dict[str, Any] = await run_in_threadpool(
+        changes.answer_of, request, flow, asked, wanted
+    )
+    page = render(
+        request,
+        "sample",
+        flow_name=flow_document(flow.flow),
+        wanted=wanted,
+        sample=answer,
+    )
+    page.headers["Cache-Control"] = "no-store"
+    return page
+
+
+def _wanted_sample(form: Mapping[str, str]) -> changes.SampleWish:
+    """Returns what the form asks for.
+
+    Raises:
+        ProblemError: A field is not as it must be.
+    """
+    try:
+        given = {name: form[name] for name in _FIELDS if form.get(name)}
+        return changes.SampleWish.model_validate(given)
+    except ValidationError as error:
+        text = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
+        raise ProblemError(422, "invalid", text) from None
+
+
+# The forms of pages that change a flow: what that would do, then the change itself.
+
+Wanted = TypeVar("Wanted", bound=Stop)
+
+
+@router.post("/flows/{source}/{target}/stop")
+async def stop(request: Request, flow: OneFlow, asked: Asked, later: BackgroundTasks) -> Response:
+    """Asks the process that runs the flow to stop, after it was confirmed."""
+    form = await form_of(request)
+    wanted = _valid(Stop, _why(form))
+    page = await _shown(request, form, lambda: changes.stop(request, flow, asked, wanted, later))
+    page.background = later
+    return page
+
+
+@router.post("/flows/{source}/{target}/accept", dependencies=[ASKS_CLUSTERS])
+async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Shows what is lost and repeated if a topic goes on, and lets it after it was confirmed."""
+    form = await form_of(request)
+    wanted = _valid(Accept, {**_part(form), "from": form.get("from", ""), **_why(form)})
+    return await _shown(request, form, lambda: changes.accept(request, flow, asked, wanted))
+
+
+@router.post("/flows/{source}/{target}/move", dependencies=[ASKS_CLUSTERS])
+async def move(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Shows what is left out or copied again if partitions go on elsewhere, and moves them then."""
+    form = await form_of(request)
+    wanted = _valid(MoveOrder, {**_part(form), "to": form.get("to", "").strip(), **_why(form)})
+    return await _shown(request, form, lambda: changes.move(request, flow, asked, wanted))
+
+
+@router.post("/flows/{source}/{target}/changes", dependencies=[ASKS_CLUSTERS])
+async def change(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Shows what a change would do, and makes it after it was confirmed."""
+    form = await form_of(request)
+    wanted = _wanted(form)
+    return await _shown(request, form, lambda: changes.change(request, flow, asked, wanted))
+
+
+@router.post("/flows/{source}/{target}/changes/{number}/undo", dependencies=[ASKS_CLUSTERS])
+async def undo(request: Request, flow: OneFlow, asked: Asked, number: changes.Number) -> Response:
+    """Shows what it would do to take a change back, and does it after it was confirmed."""
+    form = await form_of(request)
+    wanted = _valid(Stop, _why(form))
+    return await _shown(request, form, lambda: changes.undo(request, flow, asked, number, wanted))
+
+
+async def _shown(
+    request: Request, form: Mapping[str, str], answer: Callable[[], dict[str, Any]]
+) -> Response:
+    """Returns the page that asks to confirm what *answer* says, or says that it was done."""
+    found = await run_in_threadpool(answer)
+    what = {key: value for key, value in found["what"].items() if value}
+    return render(
+        request,
+        "requested",
+        flow_name=found["flow"],
+        answer={**found, "what": what},
+        form=form,
+    )
+
+
+def _wanted(form: Mapping[str, str]) -> changes.ChangeOrder:
+    """Returns what the form asks for.
+
+    Raises:
+        ProblemError: A field is not as it must be.
+    """
+    items = [item.strip() for item in form.get("items", "").split(",")]
+    given = {
+        "what": form.get("what", ""),
+        "items": [item for item in items if item],
+        "scope": form.get("scope", "").strip(),
+    }
+    return _valid(changes.ChangeOrder, {**given, **_why(form)})
+
+
+def _part(form: Mapping[str, str]) -> dict[str, Any]:
+    """Returns the topic of a form, and its partition if it names one."""
+    partition = form.get("partition", "").strip()
+    return {"topic": form.get("topic", ""), "partition": partition or None}
+
+
+def _why(form: Mapping[str, str]) -> dict[str, Any]:
+    return {"reason": form.get("reason", ""), "dry_run": form.get("confirmed") != "yes"}
+
+
+def _valid(kind: type[Wanted], given: Mapping[str, Any]) -> Wanted:
+    try:
+        return kind.model_validate(given)
+    except ValidationError as error:
+        text = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
+        raise ProblemError(422, "invalid", text) from None

@@ -13,28 +13,25 @@ from replication.config.file import read_settings
 from replication.config.keys import KEYS
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import text
-from replication.control.accept import Acceptance, plan_acceptance
 from replication.control.changed import known_flow, steerings
-from replication.control.groups import group_status, wanted_groups
+from replication.control.groups import group_status, open_view, wanted_groups
 from replication.control.positions import FlowPositions, flow_positions
-from replication.control.starts import open_clusters, stored_map
+from replication.control.starts import Acceptance, open_clusters, plan_acceptance, stored_map
 from replication.control.stop import stop_flows
 from replication.control.translate import Question, answer_question, log_start
-from replication.control.view import open_view
 from replication.control.written import open_written
 from replication.errors import StateError
-from replication.figures.document import flow_document, text_of
 from replication.figures.minutes import CountedMinutes
+from replication.figures.observation import flow_document, text_of
 from replication.model import Flow, TopicPartition
-from replication.offsets.goals import Goal
 from replication.offsets.guard import StartOffset
+from replication.offsets.moved import Goal
 from replication.serve.answers import FRESH_DAYS, freshness_answer
-from replication.serve.problems import ProblemError
-from replication.state.accept_requests import request_acceptance
+from replication.serve.bounds import ProblemError
+from replication.state.delta import is_quick, open_reader
 from replication.state.figures_table import count_minutes, stored_figures
 from replication.state.folder import check_begun
-from replication.state.move_requests import request_moves
-from replication.state.readers import is_quick, open_reader
+from replication.state.requests import request_acceptance, request_moves
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:

@@ -8,10 +8,9 @@ from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 from pydantic import BaseModel, ConfigDict, Field
 
 from replication.config.changes import What
-from replication.figures.health import Code, Health, Severity
-from replication.figures.observation import FlowState, TopicState
+from replication.figures.observation import Code, FlowState, Health, Severity, TopicState
 from replication.figures.registry import BY_NAME, FIGURES, Level, names_at
-from replication.groups.sync_answer import SyncCode
+from replication.groups.positions import SyncCode
 from replication.schemas.difference import Contradiction
 
 Item = TypeVar("Item")

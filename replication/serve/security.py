@@ -20,12 +20,10 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from replication.config.addresses import is_own
-from replication.config.serve_settings import ServeConfig
+from replication.config.metrics_settings import ServeConfig, is_own
 from replication.log import Log
-from replication.serve.problems import problem_response
-from replication.serve.token_file import Tokens
-from replication.serve.tokens import Caller, find_caller
+from replication.serve.bounds import problem_response
+from replication.serve.tokens import Caller, Tokens, find_caller
 
 log = Log(__name__)
 

@@ -4,9 +4,106 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal, cast, get_args
+from pathlib import Path
+from typing import Final, Generic, Literal, TypeVar, cast, get_args
+
+from replication.errors import SetupError
+from replication.log import Log
+
+log = Log(__name__)
+
+# What files hold now, for a server that nobody wants to start again when one is replaced.
+
+_Value = TypeVar("_Value")
+
+Look = tuple[tuple[int, int, int], ...]
+"""What tells that a file was written or replaced: its inode, its time and its size, by file."""
+
+
+class Followed(Generic[_Value]):
+    """What *load* makes of files, anew when one of them has changed.
+
+    Files that cannot be loaded, for example because one of two is written yet, leave the value as
+    it was, which is said once.
+
+    Args:
+        files: Which.
+        load: Makes the value.
+        loaded: Is told the files, when their new content counts.
+        kept: Is told why it does not.
+
+    Raises:
+        SetupError: They cannot be loaded.
+    """
+
+    def __init__(
+        self,
+        files: Sequence[str],
+        load: Callable[[], _Value],
+        *,
+        loaded: Callable[[str], None],
+        kept: Callable[[str], None],
+    ) -> None:
+        self._files = files
+        self._load = load
+        self._loaded = loaded
+        self._kept = kept
+        self._seen = _look(files)
+        self._newest = load()
+        self._is_said = False
+
+    def now(self) -> _Value:
+        """Returns the value of the files as they are."""
+        seen = _look(self._files)
+        if seen == self._seen:
+            return self._newest
+        self._seen = seen  # before they are read: what is written meanwhile is read again
+        try:
+            self._newest = self._load()
+        except SetupError as error:
+            if not self._is_said:
+                self._kept(str(error))
+            self._is_said = True
+            return self._newest
+        self._is_said = False
+        self._loaded(", ".join(self._files))
+        return self._newest
+
+
+def _look(files: Sequence[str]) -> Look:
+    return tuple(_mark(file) for file in files)
+
+
+def _mark(file: str) -> tuple[int, int, int]:
+    try:
+        stat = Path(file).stat()
+    except OSError:
+        return 0, 0, 0
+    return stat.st_ino, stat.st_mtime_ns, stat.st_size
+
+
+_OTHERS_MAY_READ: Final = 0o004
+
+
+def check_private(key: str, file: str) -> None:
+    """Checks that not every user of this machine may read *file*, which the setting *key* names.
+
+    Raises:
+        SetupError: They may, or there is no such file.
+    """
+    try:
+        mode = Path(file).stat().st_mode
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SetupError(f"{key}: {file} cannot be read: {reason}") from error
+    if mode & _OTHERS_MAY_READ:
+        raise SetupError(
+            f"{key}: every user of this machine may read {file}; chmod o= {file} (in a Secret of "
+            "Kubernetes: defaultMode: 0440, and fsGroup)"
+        )
+
 
 Role = Literal["read", "write"]
 """What a caller may do; ``write`` includes ``read``."""
@@ -102,3 +199,50 @@ def find_caller(tokens: Sequence[Token], secret: str) -> Caller | None:
         if hmac.compare_digest(token.digest, digest):
             found = token.caller
     return found
+
+
+Tokens = Callable[[], tuple[Token, ...]]
+"""Tells which tokens count now."""
+
+
+def follow_tokens(file: str) -> Tokens | None:
+    """Returns what tells the tokens of *file* as it is now; None if the name is empty.
+
+    A file that somebody damages leaves the tokens as they were; one without a token lets nobody in.
+
+    Raises:
+        SetupError: It cannot be read, others may read it, a line is none, or there is no token.
+    """
+    if not file:
+        return None
+    if not read_tokens(file):
+        raise SetupError(
+            f"rest.tokens.file: {file}: there is no token; make one: replication token NAME "
+            "--role read"
+        )
+    return Followed(
+        [file],
+        lambda: read_tokens(file),
+        loaded=lambda text: log.info("tokens_loaded", text=text),
+        kept=lambda reason: log.warning(
+            "tokens_kept", text=f"{reason}. The tokens of before count"
+        ),
+    ).now
+
+
+def read_tokens(file: str) -> tuple[Token, ...]:
+    """Reads the file of tokens.
+
+    Raises:
+        SetupError: It cannot be read, others may read it, or a line is none.
+    """
+    check_private("rest.tokens.file", file)
+    try:
+        text = Path(file).read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise SetupError(f"rest.tokens.file: {file} cannot be read: {reason}") from error
+    try:
+        return parse_tokens(text)
+    except ValueError as error:
+        raise SetupError(f"rest.tokens.file: {file}: {error}") from error

@@ -4,18 +4,55 @@ Offsets are not counts, because compaction, transaction markers and aborted reco
 Executors count; only the results reach the driver.
 """
 
-from collections.abc import Callable, Mapping
+import json
+from base64 import b64encode
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
 from replication.offsets.copy_rule import CopyRule
+from replication.spark.causes import SPARK_ERRORS, said
 from replication.spark.copies import copied
-from replication.spark.frames import frame_of
 from replication.spark.kafka_options import offsets_json, sharing_options, source_options
-from replication.spark.sources import SHARED, Sharing
+from replication.spark.mode import SHARED, Sharing
+
+
+def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str) -> DataFrame:
+    """Makes a frame of *schema* from *rows*.
+
+    `createDataFrame` sends a list through Python workers, which take seconds to start. A JSON
+    literal is read in the JVM.
+
+    Args:
+        spark: The session.
+        rows: Columns by name; an absent one is null. Times are aware datetimes, a
+            binary is bytes.
+        schema: The columns as in SQL: ``topic string, partition int``.
+    """
+    text = json.dumps(list(rows), default=_text)
+    parsed = F.from_json(F.lit(text), f"array<struct<{schema}>>")
+    return spark.range(1).select(F.inline(parsed))
+
+
+def _text(value: object) -> str:
+    """Returns *value* as Spark reads it in JSON, which has neither times nor bytes."""
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return b64encode(value).decode()
+    raise TypeError(f"a row of a table has a {type(value).__name__}")
+
+
+def trigger_stream(spark: SparkSession) -> DataFrame:
+    """Returns a stream of one row in each micro-batch, for a query that only needs its trigger."""
+    stream = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 1)
+    return stream.option("numPartitions", 1).load()
+
 
 MOST_GROWTH = 16
 """By what a window of offsets grows at most, where the last one held few records or none."""
@@ -240,3 +277,62 @@ def _numbered(
             ),
         )
     )
+
+
+# Finds the record on which evaluating an expression throws, by trying windows.
+#
+# Most of Spark's functions give NULL where ANSI is off. A few throw, and do not say on which
+# record. Where our jar guards the expressions of transforms they never do; this is for sessions
+# without it.
+
+
+@dataclass(frozen=True, slots=True)
+class ThrowingRecord:
+    """The first record of a window that throws, and what may be shown of that."""
+
+    offset: int
+    text: str
+
+
+def throwing_records(
+    read: Callable[[Windows], DataFrame],
+    evaluate: Callable[[DataFrame], DataFrame],
+    windows: Windows,
+) -> dict[TopicPartition, ThrowingRecord]:
+    """Returns the first record of each window that throws; absent where none does.
+
+    Args:
+        read: Reads windows, without evaluating anything.
+        evaluate: Evaluates the expressions on what was read.
+        windows: None of them empty.
+
+    Raises:
+        PySparkException: The records cannot be read, whatever is evaluated.
+        Py4JJavaError: The same.
+    """
+    found = {}
+    for tp, (start, until) in windows.items():
+        low, high, text = start, until, _failure(read, evaluate, {tp: (start, until)})
+        while text and high - low > 1:
+            middle = (low + high) // 2
+            if thrown := _failure(read, evaluate, {tp: (low, middle)}):
+                text, high = thrown, middle
+            else:
+                low = middle
+        # what failed before may have been a moment's trouble, which no record is to blame for
+        if text and (thrown := _failure(read, evaluate, {tp: (low, low + 1)})):
+            read({tp: (low, low + 1)}).count()
+            found[tp] = ThrowingRecord(low, thrown)
+    return found
+
+
+def _failure(
+    read: Callable[[Windows], DataFrame],
+    evaluate: Callable[[DataFrame], DataFrame],
+    windows: Windows,
+) -> str:
+    try:
+        evaluate(read(windows)).collect()
+    except SPARK_ERRORS as error:
+        return said(error)
+    return ""

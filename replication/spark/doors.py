@@ -9,7 +9,7 @@ hands out by itself on YARN and Kubernetes.
 from collections.abc import Mapping
 from typing import Final
 
-from replication.config.addresses import is_loopback
+from replication.config.metrics_settings import is_loopback
 from replication.model import is_local_mode
 
 LOOPBACK: Final = "127.0.0.1"

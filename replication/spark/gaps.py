@@ -5,19 +5,122 @@ record (transaction markers, aborted records, deleted ones) do not matter. Where
 difference, records are looked up one by one: others may be there twice, or compacted away.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
-from replication.offsets.copy_rule import CopyRule
+from replication.offsets.copy_rule import CopyRule, Fingerprint
 from replication.spark.copies import printed_copies, printed_originals
-from replication.spark.counting import read_windows
-from replication.spark.fingerprints import same_time
-from replication.spark.frames import frame_of
-from replication.spark.sources import Sharing
+from replication.spark.counting import frame_of, read_all, read_windows
+from replication.spark.mode import Sharing
+
+# Records reduced to hashes by Spark, to find those of the target in the source.
+#
+# As `CopyRule.original` and `CopyRule.copy` do, with a hash of 64 bits. Executors hash.
+
+FINGERPRINTS_AT_ONCE = 1_000_000
+"""24 bytes each in Spark's memory, and ``spark.driver.maxResultSize`` is 1 GB by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Equal:
+    """How many records of a partition equal one record, and their offsets if they are few."""
+
+    records: int
+    offsets: tuple[int, ...]
+
+
+def originals(
+    spark: SparkSession,
+    consumer: Mapping[str, str],
+    tp: TopicPartition,
+    window: tuple[int, int],
+    rule: CopyRule,
+    *,
+    at_once: int = FINGERPRINTS_AT_ONCE,
+) -> Iterator[Fingerprint]:
+    """Yields the fingerprints of a source partition's records from one offset up to another.
+
+    A Spark job reads a limited number of offsets, since its result is held in memory.
+    """
+    start, end = window
+    rule = rule.only([tp.topic])
+    for begin in range(start, end, at_once):
+        part = begin, min(end, begin + at_once)
+        yield from _collected(printed_originals(read_windows(spark, consumer, {tp: part}), rule))
+
+
+def copies(
+    spark: SparkSession,
+    consumer: Mapping[str, str],
+    remote: TopicPartition,
+    window: tuple[int, int],
+    rule: CopyRule,
+) -> Iterator[Fingerprint]:
+    """Yields the same of a remote partition."""
+    start, end = window
+    for begin in range(start, end, FINGERPRINTS_AT_ONCE):
+        part = begin, min(end, begin + FINGERPRINTS_AT_ONCE)
+        records = read_windows(spark, consumer, {remote: part})
+        yield from _collected(printed_copies(records, rule))
+
+
+def equal_originals(
+    spark: SparkSession,
+    source: tuple[Mapping[str, str], TopicPartition],
+    target: tuple[Mapping[str, str], TopicPartition],
+    window: tuple[int, int],
+    rule: CopyRule,
+    *,
+    most: int,
+) -> dict[int, Equal]:
+    """Finds a source partition's records that may be the originals of those in a copy's window.
+
+    Reads the whole source partition, twice.
+
+    Args:
+        spark: Needs one free slot.
+        source: Effective client properties, and the partition.
+        target: The same of the target.
+        window: First offset and end offset of the target's records.
+        rule: What copies look like.
+        most: The most equal records whose offsets are returned.
+
+    Returns:
+        By offset on the target.
+    """
+    wanted = list(copies(spark, *target, window, rule))
+    if not wanted:
+        return {}
+    rows = [{"at": one.offset, "copied": one.content, "copied_ms": one.time_ms} for one in wanted]
+    frame = F.broadcast(frame_of(spark, rows, "at bigint, copied bigint, copied_ms bigint"))
+    records = printed_originals(read_all(spark, *source), rule)
+    equal = records.join(frame, (F.col("content") == F.col("copied")) & same_time("copied_ms"))
+    counts = {row["at"]: row["count"] for row in equal.groupBy("at").count().collect()}
+    # counted first: the offsets of a record that is repeated for years would not fit in memory
+    few = [at for at, count in counts.items() if count <= most]
+    found: dict[int, list[int]] = {}
+    for row in equal.where(F.col("at").isin(few)).orderBy("offset").collect():
+        found.setdefault(row["at"], []).append(row["offset"])
+    return {
+        one.offset: Equal(counts.get(one.offset, 0), tuple(found.get(one.offset, ())))
+        for one in wanted
+    }
+
+
+def same_time(copied_ms: str) -> Column:
+    """Returns whether ``time_ms`` and another column do not contradict each other."""
+    ours, theirs = F.col("time_ms"), F.col(copied_ms)
+    return ours.isNull() | theirs.isNull() | (ours == theirs)
+
+
+def _collected(printed: DataFrame) -> Iterator[Fingerprint]:
+    for row in printed.select("offset", "content", "time_ms").toLocalIterator():
+        yield Fingerprint(row["offset"], row["content"], row["time_ms"])
+
 
 PLACE = ("topic", "partition")
 UNTIMED = -1
@@ -212,3 +315,61 @@ def _without_superseded(found: DataFrame, copies: DataFrame) -> DataFrame:
     known = found.withColumn("is_last", is_last).join(keys, [*PLACE, "key"], "left")
     is_expected = F.col("is_last") & (~F.col("ends") | F.col("has_key").isNotNull())
     return known.where(~F.col("is_compacted") | F.coalesce(is_expected, F.lit(False)))
+
+
+# Finds out what a compacted source says of a copy whose last records it no longer has.
+#
+# Compaction removes a record once a newer one has its key, and older ones of that key with it. So
+# of a partition of which a mirror has copied a part, the source may have lost the last records
+# that were copied, and a record that it still has was copied only if its copy, or a newer one of
+# its key, is there. Executors compare.
+
+
+def newest_kept(
+    spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
+) -> dict[TopicPartition, tuple[int, int, int]]:
+    """Returns the newest record of each copy that the source still has.
+
+    Records without a time of their own are left out: equal ones may be at many places.
+
+    Args:
+        spark: Needs one free slot.
+        logs: How both clusters are read.
+        pairs: What is compared.
+
+    Returns:
+        Its offset on the target, that of its original, the first one of equal ones, and the number
+        of records behind it on the target. No entry for a copy of which the source has none.
+    """
+    ours, theirs = printed(spark, logs, pairs)
+    copies = theirs.select(*PLACE, "content", "time_ms", F.col("offset").alias("at"))
+    equal = ours.join(copies, [*PLACE, "content", "time_ms"]).groupBy(*PLACE, "at")
+    kept = equal.agg(F.min("offset").alias("original"))
+    newest = kept.groupBy(*PLACE).agg(F.max(F.struct("at", "original")).alias("newest"))
+    counted = theirs.join(F.broadcast(newest), [*PLACE]).groupBy(*PLACE, "newest")
+    rows = counted.agg(F.count_if(F.col("offset") > F.col("newest.at")).alias("newer")).collect()
+    return {
+        TopicPartition(row.topic, row.partition): (row.newest.at, row.newest.original, row.newer)
+        for row in rows
+    }
+
+
+def overwritten(
+    spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
+) -> set[TopicPartition]:
+    """Returns those of *pairs* in which the source has a newer record of each key of the copy.
+
+    Args:
+        spark: Needs one free slot.
+        logs: How both clusters are read.
+        pairs: What is compared.
+    """
+    ours, theirs = printed(spark, logs, pairs)
+    latest = ours.groupBy(*PLACE, "key").agg(F.max("time_ms").alias("latest_ms"))
+    keys = theirs.groupBy(*PLACE, "key").agg(
+        F.max("time_ms").alias("copied_ms"), F.max(F.col("time_ms").isNull()).alias("is_untimed")
+    )
+    is_newer = (F.col("latest_ms") > F.col("copied_ms")) & ~F.col("is_untimed")
+    found = keys.join(latest, [*PLACE, "key"], "left").groupBy(*PLACE)
+    rows = found.agg(F.min(F.coalesce(is_newer, F.lit(False))).alias("all_newer")).collect()
+    return {TopicPartition(row.topic, row.partition) for row in rows if row.all_newer}

@@ -3,12 +3,125 @@
 import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 
-from replication.config.clients.defaults import with_defaults
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from replication.config.clients.java_keys import with_defaults
 from replication.model import Flow, TopicPartition
-from replication.spark.distance import RoundTrips
-from replication.spark.interceptor import INTERCEPTOR, OWNER_ONLY
+
+# What clients may have on its way to a cluster that is far away. Pure rules.
+#
+# One fetch of a partition is on its way at a time, and a producer has five requests on their way
+# to a broker. So what passes in a round trip is the most that a partition gets: a megabyte each
+# 100 ms is 10 MB/s, however fast the network is.
+
+READ_BYTES_PER_SECOND: Final = 134_217_728
+"""What a fetch of a partition is large enough for. A fetch also takes the time of its transfer, so
+that half of this is reached where the network is not faster than this."""
+
+WRITTEN_BYTES_PER_SECOND: Final = 67_108_864
+"""The same for the batches of a partition that are on their way."""
+
+REQUESTS_IN_FLIGHT: Final = 5
+"""What an idempotent producer has on its way to a broker, at most."""
+
+DEFAULT_LIMIT: Final = 1_048_588
+"""``max.message.bytes`` of a topic, by default."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundTrips:
+    """How long a small request takes, in seconds, to the source and to the target."""
+
+    source: float = 0.0
+    target: float = 0.0
+
+    @property
+    def fetch_bytes(self) -> int:
+        """What a fetch should bring of one partition, so that it does not wait for the distance."""
+        return int(READ_BYTES_PER_SECOND * self.source)
+
+    @property
+    def unanswered_bytes(self) -> int:
+        """What is sent while the first answer is on its way."""
+        return int(WRITTEN_BYTES_PER_SECOND * self.target)
+
+    def batch_bytes(self, limits: Collection[int]) -> int:
+        """Returns what a batch should have, so that those on their way fill the distance.
+
+        Args:
+            limits: The bytes of a batch that the topics take. A larger ``batch.size`` than the
+                interceptor's room for one (``producer/BatchRoom``) would mean a batch a round trip.
+        """
+        least = min(limits, default=DEFAULT_LIMIT)
+        return min(least - least // 16 - 61, self.unanswered_bytes // REQUESTS_IN_FLIGHT)
+
+
+INTERCEPTOR: Final = "replication.producer.PreserveTimestamps"
+
+CARRIER: Final = b"\x8forg"
+"""Begins the key of a record on its way to the interceptor, which takes the record's timestamp and
+offset from there and puts the original key back. In a header, of which Spark makes several objects,
+they cost a sixth more CPU for records of 100 bytes."""
+
+OWNER_ONLY: Final = "replication.producer.OwnerOnly"
+"""The interceptor that stops a producer whose process has lost the lease."""
+
+
+def unacknowledged(spark: SparkSession, flow: Flow, slots: int) -> int:
+    """Returns the records that executors have sent for *flow* and that have no acknowledgement yet.
+
+    For sessions without the plugin of `replication.spark.acknowledged`. One task per slot reads the
+    count of its executor. An executor that runs no such task, or is lost, is not counted:
+    `settled_log_ends` also waits until the log end stops moving.
+
+    Args:
+        spark: The session.
+        flow: Whose records.
+        slots: The tasks that the session can run at once.
+    """
+    slots = max(1, slots)
+    call = F.expr(f"cast(java_method('{INTERCEPTOR}', 'unacknowledged', '{flow}') as bigint)")
+    rows = spark.range(0, slots, 1, slots).select(call.alias("records")).collect()
+    return max((row["records"] for row in rows), default=0)
+
+
+# How long an idle query of micro-batches waits before it asks the source for new records again.
+#
+# Spark's default is 10 ms, whatever the question costs: with 31 idle partitions the mirror used a
+# fifth of a core for it, and the source answered 70 times a second.
+
+DELAY = "spark.sql.streaming.pollingDelay"
+LEAST_MS = 10
+"""Spark's own: a sparse topic's records wait half of it on average."""
+
+FEW_PARTITIONS_MS = 25
+"""The pause of 25 to 100 partitions; below 25, a millisecond for each of them."""
+
+_OURS = "spark.replication.pollingDelay"
+"""The pause that an earlier call set: another one may follow, for other partitions."""
+
+PARTITIONS_PER_MS = 4
+"""The question is about all partitions, so that its cost grows with them."""
+
+
+def polling_delay_ms(partitions: int) -> int:
+    """Returns the pause of a query over that many partitions."""
+    few = min(partitions, FEW_PARTITIONS_MS)
+    return max(LEAST_MS, few, partitions // PARTITIONS_PER_MS)
+
+
+def limit_polling(spark: SparkSession, partitions: int) -> None:
+    """Sets the pause of each query that *spark* starts later; an operator's own value stays."""
+    is_set = spark._jsparkSession.sessionState().conf().contains(DELAY)  # noqa: SLF001
+    if not is_set or spark.conf.get(DELAY) == spark.conf.get(_OURS, None):
+        delay = f"{polling_delay_ms(partitions)}ms"
+        spark.conf.set(DELAY, delay)
+        spark.conf.set(_OURS, delay)
+
 
 BUFFER_BYTES: Final = 16_777_216
 """``buffer.memory``. The garbage collector copies what waits in it: with 64 MiB a record took a

@@ -7,31 +7,38 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
+from threading import RLock, Thread
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Final, Literal, TypeAlias
 
 from py4j.java_gateway import JVMView
-from py4j.protocol import Py4JError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.utils import is_remote
 
 from replication.config.clients.secrets import SPARK_REDACTION
-from replication.config.java_options import logging_option
-from replication.errors import SetupError
-from replication.java import known_class
+from replication.config.home import (
+    OUR_JAR,
+    connector_jars,
+    home,
+    logging_option,
+    storage_class_path,
+)
+from replication.errors import SetupError, first_line
+from replication.java import java_class, known_class
 from replication.log import Log
 from replication.model import Source, is_local_mode, local_slots
 from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_path
 from replication.spark.class_archive import archive_options
 from replication.spark.doors import LOCAL_IP, PAGE, closed, open_doors
-from replication.spark.hadoop import set_hadoop_properties
-from replication.spark.late import LateSession
-from replication.spark.requirements import is_loadable
-from replication.spark.sources import (
+from replication.spark.hadoop import session_conf, set_hadoop_properties
+from replication.spark.kafka_options import INTERCEPTOR
+from replication.spark.mode import (
     MOST_TASKS,
     Sharing,
     choose_source,
@@ -40,6 +47,211 @@ from replication.spark.sources import (
 )
 
 log = Log(__name__)
+
+# Settings that are fixed when a Spark session starts: read back, because it may not be ours.
+
+
+@dataclass(frozen=True, slots=True)
+class _Static:
+    """A setting, the only value that is safe, Spark's default, and what another value does."""
+
+    name: str
+    value: str
+    default: str
+    reason: str
+
+
+STATIC = (
+    _Static(
+        "spark.task.maxFailures", "1", "4", "a failed task would be tried again within its batch"
+    ),
+    _Static("spark.speculation", "false", "false", "two tasks could write the same records"),
+    _Static(
+        "spark.sql.extensions",
+        "io.delta.sql.DeltaSparkSessionExtension",
+        "",
+        "the tables under state.dir are Delta tables",
+    ),
+)
+
+
+def check_static_settings(spark: SparkSession) -> None:
+    """Makes sure that the session has the static settings that replication rests on.
+
+    Raises:
+        SetupError: It was started with others; all of them are named.
+    """
+    conf = spark.sparkContext.getConf()
+    lines = [
+        f"\n  - {static.name} is {found or 'not set'}: {static.reason}; "
+        f"set {static.name}={static.value} where the session is started"
+        for static in STATIC
+        if not _fits(static, found := str(conf.get(static.name, static.default)))
+    ]
+    if lines:
+        raise SetupError(
+            "the Spark session was started with settings that cannot be changed any more:"
+            + "".join(lines)
+        )
+
+
+def _fits(static: _Static, found: str) -> bool:
+    wanted = static.value.lower()
+    return wanted in {part.strip().lower() for part in found.split(",")}
+
+
+# The log of the driver's JVM: what Spark and Kafka's clients repeat is limited, and it ends first.
+#
+# Java does it (`jvm/plugin/LogLimit`), in the executors as well. Where our jar is missing, nothing
+# is limited.
+
+
+def limit_log(jvm: JVMView) -> None:
+    """Limits lines that are repeated, from now on. A platform's own logging stays as it is."""
+    if (found := _limit(jvm)) is None:
+        return
+    try:
+        found.install()
+    except Py4JError as error:  # another implementation of log4j's interface
+        log.debug("log_not_limited", text=first_line(error))
+
+
+def end_log(jvm: JVMView) -> None:
+    """Writes what was counted, and then no line of the JVM: the process's own one is the last."""
+    if (found := _limit(jvm)) is not None:
+        found.endAll()
+
+
+def _limit(jvm: JVMView) -> Any:  # noqa: ANN401 - py4j's own
+    return known_class(jvm, "replication.plugin.LogLimit")
+
+
+# The classes that a session must be able to load, checked in the driver's JVM before it starts.
+
+CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
+DELTA = "io.delta.sql.DeltaSparkSessionExtension"
+
+PACKAGES = {
+    CONNECTOR: "the Kafka connector, package spark-sql-kafka-0-10",
+    "org.apache.kafka.clients.producer.KafkaProducer": "the Kafka client, package kafka-clients",
+    "org.apache.commons.pool2.impl.GenericKeyedObjectPool": (
+        "the connector's consumer pool, package commons-pool2"
+    ),
+    DELTA: "Delta Lake, package delta-spark",
+    "io.delta.storage.LogStore": "Delta Lake's storage, package delta-storage",
+}
+"""The class that stands for each package, and the package's name."""
+
+
+def check_packages(jvm: JVMView, packages: Mapping[str, str] = PACKAGES) -> None:
+    """Makes sure that the driver can load the Kafka connector and Delta.
+
+    Args:
+        jvm: The driver's.
+        packages: The class that stands for each package, and how an error names the package.
+
+    Raises:
+        SetupError: It cannot; the text names every missing package.
+    """
+    missing = [text for name, text in packages.items() if not is_loadable(jvm, name)]
+    if missing:
+        raise SetupError(
+            f"Spark's class path lacks {'; '.join(missing)}. Pass the packages with --packages or "
+            "their jars with --jars; spark-submit.sh does so"
+        )
+
+
+def check_interceptor(jvm: JVMView) -> None:
+    """Makes sure that the driver can load the interceptor.
+
+    Raises:
+        SetupError: It cannot.
+    """
+    if not has_interceptor(jvm):
+        raise SetupError(
+            f"record.timestamps=preserve needs the class {INTERCEPTOR}, which is not on Spark's "
+            "class path: pass replication.jar with --jars (spark-submit.sh does so), or "
+            "set record.timestamps=broker"
+        )
+
+
+def has_interceptor(jvm: JVMView) -> bool:
+    """Returns whether the driver can load the interceptor."""
+    return is_loadable(jvm, INTERCEPTOR)
+
+
+def is_loadable(jvm: JVMView, name: str) -> bool:
+    """Returns whether the driver can load the class *name*."""
+    loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
+    try:
+        java_class(jvm, "java.lang.Class").forName(name, False, loader)
+    except Py4JJavaError:
+        return False
+    return True
+
+
+# A Spark session that starts when it is first needed, or beside what needs it later.
+#
+# Most of an idle drain's CPU seconds would start Spark, which it does not need. Another job needs
+# it only where its query starts: lease, topics and positions are asked of clusters and files.
+
+Session: TypeAlias = "SparkSession | LateSession"
+
+
+class LateSession:
+    """The session of a process, or one made from it. Threads share it.
+
+    Args:
+        start: Makes the session; may raise an error, and is tried again then.
+        has_begun: Whether the session is as good as made, because what it is made from has started.
+    """
+
+    def __init__(
+        self, start: Callable[[], SparkSession], has_begun: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._start = start
+        self._has_begun = has_begun
+        self._session: SparkSession | None = None
+        self._lock = RLock()
+        self._beside: Thread | None = None
+
+    @classmethod
+    def of(cls, spark: Session) -> "LateSession":
+        """Returns *spark*, which may have started long ago."""
+        return spark if isinstance(spark, LateSession) else cls(lambda: spark, lambda: True)
+
+    @property
+    def started(self) -> SparkSession | None:
+        """The session, if Spark has started."""
+        if self._session is None and self._has_begun():
+            return self.get()
+        return self._session
+
+    def get(self) -> SparkSession:
+        """Returns the session, which starts if nobody has needed it yet."""
+        with self._lock:
+            if self._session is None:
+                self._session = self._start()
+            return self._session
+
+    def begin(self) -> None:
+        """Starts Spark in a thread of its own. Whoever calls `get` waits for it."""
+        self._beside = Thread(target=self._begin, name="spark start", daemon=True)
+        self._beside.start()
+
+    def _begin(self) -> None:
+        with suppress(Exception):  # whoever needs the session meets the same, and says it
+            self.get()
+
+    def await_begun(self) -> None:
+        """Waits until what `begin` has begun is over: Spark cannot end while it starts."""
+        if self._beside is not None:
+            self._beside.join()
+
+    def derived(self, make: Callable[[SparkSession], SparkSession]) -> "LateSession":
+        """Returns another session of the same application, which *make* makes from this one."""
+        return LateSession(lambda: make(self.get()), lambda: self.started is not None)
+
 
 for _name in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):
     # PySpark prints each error of an expression on stderr, with its text, which may hold a secret.
@@ -375,3 +587,78 @@ def task_cores(spark: SparkSession) -> int:
     """Returns how many tasks can work at once: on one machine there are more slots than cores."""
     slots = task_slots(spark)
     return min(slots, os.cpu_count() or 1) if is_local_mode(spark.sparkContext.master) else slots
+
+
+SCHEME: Final = "plain"
+FILE_SYSTEM: Final = "replication.plugin.PlainFiles"
+
+
+def temporary_folder(spark: SparkSession) -> str | None:
+    """Returns Java's folder for temporary files, chosen by a platform; None if it is not here.
+
+    Python's is ``/tmp`` where nothing is said, and systems delete what has been there for ten days.
+    """
+    folder = str(jvm_of(spark).java.lang.System.getProperty("java.io.tmpdir"))
+    return folder if Path(folder).is_dir() else None
+
+
+def checkpoint_location(spark: SparkSession, folder: Path) -> str:
+    """Returns the option ``checkpointLocation`` for *folder*, which is on the driver's machine.
+
+    With our jar the files are written by `FILE_SYSTEM`, in a tenth of the time that Hadoop takes.
+    """
+    if not is_on_class_path(jvm_of(spark)):
+        return f"file:{folder}"
+    session_conf(spark).set(f"fs.{SCHEME}.impl", FILE_SYSTEM)
+    return f"{SCHEME}:{folder}"  # not `as_uri`: Hadoop does not decode the escapes of a URI
+
+
+# A small Spark session on this machine, with the jars that set-up has downloaded.
+
+
+def spark_jars() -> list[Path]:
+    """Returns the jars that Spark needs besides its own, from the set-up's folder.
+
+    Raises:
+        SetupError: There are none.
+    """
+    jars = connector_jars()
+    if not jars or not OUR_JAR.exists():
+        raise SetupError(f"no JVM jars under {home()}: run ./spark-submit.sh --setup first")
+    return [*jars, OUR_JAR]
+
+
+@contextmanager
+def local_spark(hadoop: Mapping[str, str]) -> Iterator[SparkSession]:
+    """Yields a small Spark session with Hadoop's properties *hadoop*, which ends with the block.
+
+    One that was there before is used, and outlives it.
+    """
+    if SparkContext._active_spark_context is not None:  # noqa: SLF001 - it has no public name
+        yield SparkSession.builder.getOrCreate()
+        return
+    with _silent_stderr():
+        spark = local_session(
+            spark_jars(), 2, "replication command line", class_path=storage_class_path()
+        )
+    try:
+        set_hadoop_properties(spark, hadoop)
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def _silent_stderr() -> Iterator[None]:
+    """Discards stderr, also that of processes started in the block.
+
+    The JVM writes warnings there before any logging is configured. Its failures reach Python.
+    """
+    stderr, null = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, 2)
+    try:
+        yield
+    finally:
+        os.dup2(stderr, 2)
+        os.close(stderr)
+        os.close(null)

@@ -19,20 +19,21 @@ from py4j.protocol import Py4JError
 
 from replication.config.changes import (
     HIGHEST,
+    NO_CHANGES,
     Change,
+    Steering,
+    fold,
     id_in,
     parse_change,
     parse_changes,
     text_of_changes,
 )
 from replication.config.state_access import StateAccess
-from replication.config.steering import NO_CHANGES, Steering, fold
 from replication.errors import StateError, first_line
 from replication.foreign_json import read_json, whole
 from replication.model import Flow
-from replication.state.open_files import open_files
-from replication.state.open_storage import storage_for
-from replication.state.request_files import RequestFiles
+from replication.state.files import RequestFiles, open_files
+from replication.state.storage import storage_for
 
 MOST_LOOSE: Final = 200
 """Changes that are not in a base yet. From here on the owner collects them."""

@@ -23,19 +23,17 @@ from typing import Final, Literal
 
 from py4j.java_gateway import JVMView
 
-from replication.config.clients.defaults import with_defaults
+from replication.config.clients.java_keys import with_defaults
 from replication.errors import ClusterError
-from replication.kafka.api import ClientFailure
-from replication.kafka.call import JOIN_GROUP
+from replication.kafka.api import JOIN_GROUP, ClientFailure
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.jvm import has_our_classes
 from replication.kafka.ownership import Member, Ownership
 from replication.kafka.reach import bound_s, reach_of
 from replication.log import Log
 from replication.model import LEASE_GROUP_PREFIX, Flow
-from replication.state.file_lock import PROBE_SECONDS, FileLock, find_owner, take_lock
-from replication.state.job_lock import already_running
-from replication.state.paths import local_path
+from replication.state.folder import local_path
+from replication.state.locks import PROBE_SECONDS, FileLock, already_running, find_owner, take_lock
 
 log = Log(__name__)
 

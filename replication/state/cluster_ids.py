@@ -10,8 +10,7 @@ from typing import Any, Final
 
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import IdentityError
-from replication.kafka.cluster import Cluster
-from replication.kafka.rejections import Rejections
+from replication.kafka.cluster import Cluster, Rejections
 from replication.model import Location
 from replication.state.table_reader import StateReader
 

@@ -5,13 +5,14 @@ of `replication.state.storage` gives all processes of a mirror the same engine; 
 for the ones that see other files of Hadoop's, or another configuration.
 """
 
+import uuid
 from typing import Final
 from uuid import uuid4
 
 from py4j.protocol import Py4JError
 
 from replication.errors import SetupError, StateError, first_line
-from replication.state.request_files import RequestFiles
+from replication.state.files import RequestFiles, open_files
 from replication.state.storage import Storage
 from replication.state.stored_table import Engine
 
@@ -77,7 +78,7 @@ def refusal_of(files: RequestFiles, storage: Storage) -> str:
 
 def _keeps(storage: Storage, mark: str) -> bool:
     # Imported here because most state directories are not on S3
-    from replication.state.object_files import ObjectFiles  # noqa: PLC0415
+    from replication.state.files import ObjectFiles  # noqa: PLC0415
 
     return ObjectFiles(storage).keeps(mark)
 
@@ -94,3 +95,27 @@ def _refusal(storage: Storage, mark: str) -> str:
         f"{other}, or give it the same HADOOP_CONF_DIR; to change over, stop all processes of this "
         "state.dir and delete that file"
     )
+
+
+def try_remote(storage: Storage) -> None:
+    """Writes, lists, reads and deletes a file in a state directory that is not on this machine.
+
+    Raises:
+        SetupError: Only Hadoop's client reaches it, and Java, which that needs, does not start.
+        StateError: Something of it fails, or the tables are written by another engine.
+    """
+    state_dir = storage.access.state_dir.rstrip("/")
+    path = f"{state_dir}/_control/doctor-{uuid.uuid4().hex}"
+    try:
+        with open_files(storage) as files:
+            if text := refusal_of(files, storage):
+                raise StateError(text)
+            files.create(path, "x")
+            found = files.find(path), files.read(path)
+            files.delete(path)
+    except (OSError, ValueError, Py4JError) as error:
+        step = "check the address, the credentials and this machine's network"
+        text = f"cannot write, list and read {path}: {first_line(error)}; {step}"
+        raise StateError(text) from error
+    if found != ([path], "x"):
+        raise StateError(f"{path} was written, and is not listed and read as it was; look there")

@@ -13,14 +13,13 @@ from typing import Any, Final, Literal
 
 from replication.config.state_access import StateAccess
 from replication.model import Flow, Job, Mode
-from replication.state.commit_lock import hold_commit_lock
-from replication.state.delta_reader import delta_table
+from replication.state.delta import delta_table
 from replication.state.engine_mark import claim_engine
+from replication.state.files import open_files
 from replication.state.folder import StateFolder
-from replication.state.open_files import open_files
-from replication.state.open_storage import storage_for
-from replication.state.schemas import SCHEMAS
-from replication.state.table_errors import table_errors
+from replication.state.locks import hold_commit_lock
+from replication.state.schemas import SCHEMAS, table_errors
+from replication.state.storage import storage_for
 from replication.state.table_reader import StateReader
 from replication.state.tables import Tables, local_tables
 

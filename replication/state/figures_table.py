@@ -3,10 +3,10 @@
 from collections.abc import Iterable
 from typing import Any, Final
 
-from replication.figures.clocks import utc
+from replication.figures.lag import utc
 from replication.figures.minutes import CountedMinutes, Minute
 from replication.model import Flow
-from replication.state.sql import literal
+from replication.state.stored_table import literal
 from replication.state.table_reader import StateReader
 
 FIGURES: Final = "figures"

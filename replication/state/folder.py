@@ -4,15 +4,42 @@ A folder that was moved away, or a file system that is no longer mounted, is not
 written to the disk beneath is missed later, and commands that look there find no job.
 """
 
+import fcntl
+import os
+import shutil
+import tempfile
 import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
 from threading import Lock
 from typing import Final
+from urllib.parse import unquote, urlparse
 
 from replication.errors import NoAnswerError, StateError
-from replication.state.paths import local_path, make_private
+from replication.model import RECORDS, Flow, Job
+
+
+def local_path(state_dir: str) -> Path | None:
+    """Returns the folder of a ``file:`` state directory, None for any other kind."""
+    parts = urlparse(state_dir)
+    return Path(unquote(parts.path)) if parts.scheme in {"", "file"} else None
+
+
+def make_private(folder: Path) -> None:
+    """Creates *folder* and those above it that are missing, for this user only.
+
+    The tables hold names of topics, offsets and, after an incident, texts of clusters.
+    """
+    missing = [folder, *folder.parents]
+    for path in reversed([path for path in missing if not path.exists()]):
+        path.mkdir(mode=0o700, exist_ok=True)
+
+
+def job_name(flow: Flow, job: Job) -> str:
+    """Returns the name of *job*'s files for *flow*. The jobs that carry records share one."""
+    return flow.slug if job in RECORDS else f"{flow.slug}-{job}"
+
 
 MARK: Final = "state-id"
 PROBE_SECONDS: Final = 1.0
@@ -108,3 +135,58 @@ def check_begun(state_dir: str) -> None:
             f"no job ever began with state.dir {folder} as it is here. If one should have, its "
             "file system is not mounted, or the folder was moved: a job may run all the same"
         )
+
+
+# Does once what a job does in a state directory on this machine; leaves nothing behind.
+
+TRIED_BYTES: Final = 2**18
+"""A disk that is full, or a quota that is used up, may still take a few bytes."""
+
+NOTHING_MB: Final = 64
+STEP: Final = "check that state.dir is writable by this user, and that its disk is well"
+SPACE_STEP: Final = "free space on that disk, or name another folder in state.dir"
+
+
+def existing(folder: Path) -> Path:
+    """Returns *folder*, or the nearest one above it that is there, in which a job makes it."""
+    return next(path for path in (folder, *folder.parents) if path.exists())
+
+
+def folder_obstacle(folder: Path) -> tuple[str, str]:
+    """Returns why a job cannot keep its state in *folder*, and the next step; twice "" if none."""
+    above = existing(folder)
+    try:
+        try_folder(above)
+        left = free_mb(above)
+    except OSError as error:
+        return f"cannot be used: {error.strerror or error}", STEP
+    if left < NOTHING_MB:
+        return f"has only {left} MB of free space", SPACE_STEP
+    return "", ""
+
+
+def free_mb(folder: Path) -> int:
+    """Returns the free space of the disk of *folder*.
+
+    Raises:
+        OSError: It is not known.
+    """
+    return shutil.disk_usage(folder).free // 2**20
+
+
+def try_folder(folder: Path) -> None:
+    """Writes, locks, renames and lists a file in *folder*, which is on this machine.
+
+    Raises:
+        OSError: Something of it fails.
+    """
+    with tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as made:
+        first, second = Path(made, "first"), Path(made, "second")
+        with first.open("w") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            file.write("x" * TRIED_BYTES)
+            file.flush()
+            os.fsync(file.fileno())
+        first.replace(second)
+        if list(Path(made).iterdir()) != [second]:
+            raise OSError(f"a renamed file is not listed in {made}")

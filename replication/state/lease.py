@@ -6,23 +6,121 @@ cleanly: if not, the new owner waits until nothing of the last one can write any
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from datetime import datetime, timezone
-from threading import Event
-from typing import Any, Final, Protocol
+from threading import Event, Lock, RLock
+from typing import Any, Final, Literal, Protocol
 
-from replication.errors import LeaseError
+from replication.errors import LeaseError, ReplicationError
+from replication.kafka.ownership import QUICK, STEADY
 from replication.kafka.reach import LOOK_SECONDS
 from replication.log import Log
 from replication.model import RECORDS, Flow, Job, is_local_mode
 from replication.spark.session import driver_master
-from replication.state.claim import Claim, LeaseName, NoLeaseAnswerError
-from replication.state.handover import Executors, LastOwner, handover_seconds
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
+from replication.state.claim import Claim, LeaseName, NoLeaseAnswerError, leave
+from replication.state.tables import Tables, reader_of
 
 log = Log(__name__)
+
+# How long a new owner waits until nothing of the last one can write any more.
+#
+# No clock of another machine is read. The new owner waits for a time of its own, counted from the
+# moment at which the group named it. The times of the group (`LeaseTimes`) say what that must be:
+#
+#     the last heartbeat that the owner knows to be answered was sent at         A
+#     it sends no record from then on, wherever it is                            A + silence
+#     its loop and its producers have given up what was under way                A + silence + FLUSH
+#     the coordinator had heard that heartbeat, and expels it, at the earliest at  A + session
+#     the group names the next owner then or later, which waits                  `handover_seconds`
+#
+# So it is safe if session + wait >= silence + FLUSH. Executors in other processes than the
+# driver's end within `EXECUTOR_SECONDS` after they lost it, so for them that stands in place of
+# the silence. An owner that is alone in its group may be silent for longer: whoever comes later
+# has not seen it, and waits as after any end. And no healthy owner ends because a member that died
+# holds up a rebalance if silence >= session + staleness. `tests/unit/test_handover.py` holds both.
+
+Executors = Literal["local", "cluster"]
+"""Where tasks run: in the driver's process, or in processes that may outlive it."""
+
+EXECUTOR_SECONDS: Final = 20
+"""Executors that cannot reach the driver have ended by then; see the session's settings."""
+
+REACTION_SECONDS: Final = 4
+"""Between the end of a lease and the end of what its owner sends, if little is known of it."""
+
+FLUSH_SECONDS: Final = 2
+"""The same where tasks run in the driver's process: its producers are closed at once."""
+
+LEAST_SESSION: Final = min(QUICK.session, STEADY.session)
+
+AFTER_ANY_END: Final = max(STEADY.alone, QUICK.alone, EXECUTOR_SECONDS) + REACTION_SECONDS
+"""The wait if nothing is known of the last owner but that it has lost the lease."""
+
+AFTER_DEATH: Final = REACTION_SECONDS
+"""The wait if the last owner's process is dead, with all its tasks: the JVM of a Python that was
+killed notices that, and gives its producers 3 s (`jvm/plugin/KeptProducers`)."""
+
+AFTER_EXPULSION: Final = AFTER_ANY_END - LEAST_SESSION
+"""The wait of a standby: by then the last owner was silent for a session already."""
+
+QUICK_JOIN_SECONDS: Final = 5.0
+"""A group without silent members names its owner sooner, also with Kafka's initial delay of 3 s."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastOwner:
+    """The newest row of the table ``leases``.
+
+    Args:
+        owner: The claim's id.
+        released: Whether the process ended the lease itself, after its query.
+        machine: The machine and the lock file of the process.
+        executors: Where its tasks ran; None in a row of an earlier version.
+        silence: After how many seconds without an answer it stops; None in such a row.
+    """
+
+    owner: str
+    released: bool
+    machine: str | None = None
+    executors: str | None = None
+    silence: float | None = None
+
+    @property
+    def after_expulsion(self) -> float:
+        """How long a standby waits that has seen it."""
+        if self.executors != "local" or self.silence is None:
+            return AFTER_EXPULSION
+        return min(AFTER_EXPULSION, self.silence + FLUSH_SECONDS - LEAST_SESSION)
+
+    def has_died(self, machine: str) -> bool:
+        """Returns whether it is dead, for a process that holds *machine*'s lock by now."""
+        return self.executors == "local" and self.machine == machine
+
+
+def handover_seconds(
+    last: LastOwner | None, *, machine: str, seen: str = "", joined_in: float = 0.0
+) -> float:
+    """Returns how long the new owner waits, counted from the moment at which the group named it.
+
+    Args:
+        last: The newest row of ``leases``, None if there is none.
+        machine: The machine and the lock file of this process, which holds that lock.
+        seen: The claim's id of an owner that the group named before this one; empty for none.
+        joined_in: Seconds until the group had named its owner. More than a few mean that a silent
+            member, which may be the last owner, had to be expelled first.
+    """
+    if seen:
+        if last is None or last.owner != seen:
+            return AFTER_EXPULSION
+        if last.released or last.has_died(machine):
+            return 0.0 if last.released else AFTER_DEATH
+        return last.after_expulsion
+    if last is not None and not last.released:
+        return AFTER_DEATH if last.has_died(machine) else AFTER_ANY_END
+    return 0.0 if joined_in <= QUICK_JOIN_SECONDS else AFTER_ANY_END
+
 
 POLL_SECONDS: Final = 0.2
 JOIN_SECONDS: Final = 60.0
@@ -91,7 +189,7 @@ def record(tables: Tables, leases: Sequence[Lease], *, released: bool = False) -
 
 
 class Book(Protocol):
-    """What `hold_lease` needs of `replication.state.lease_book.LeaseBook`."""
+    """What `hold_lease` needs of `replication.state.lease.LeaseBook`."""
 
     def take(self, claim: Claim) -> Lease | None:
         """Takes *claim*'s lease, written with others; None if its last owner may still write."""
@@ -237,3 +335,120 @@ def newest_rows(tables: Tables, names: Sequence[LeaseName]) -> dict[LeaseName, d
         return {}
     rows = {row["flow"]: row for row in tables.mended("leases", names[0].flow, read)}
     return {name: rows[str(name)] for name in names if str(name) in rows}
+
+
+# The leases of one process, written together: one commit takes them, one gives them back.
+#
+# Each flow still holds, loses and waits for its own leases: whoever needs the first one writes the
+# rows of all whose groups have named this process by then. The other ones follow on their own.
+
+ANSWER_SECONDS: Final = 2.0
+"""How long the first lease waits for the answers of the other groups, which were asked before Spark
+started. A target that is silent delays no flow for longer."""
+
+BOOK_POLL_SECONDS: Final = 0.05
+
+
+class LeaseBook:
+    """What the flows of this process have claimed and taken. Threads share it.
+
+    Args:
+        tables: Of the state directory.
+        claims: Those that were made before Spark started, by the names of their leases.
+        drains: The flows that end by themselves: their leases are kept until they do.
+    """
+
+    def __init__(
+        self, tables: Tables, claims: Iterable[Claim] = (), drains: Collection[Flow] = ()
+    ) -> None:
+        self._tables = tables
+        self._drains = frozenset(drains)
+        self._claims = {claim.name: claim for claim in claims}
+        self._taken: dict[LeaseName, Lease] = {}
+        self._unused: set[LeaseName] = set()
+        self._alone: set[LeaseName] = set()  # their holders wait for the end of the last owner
+        self._deadline: float | None = None
+        self._taking = Lock()
+        self._lock = RLock()
+
+    def take(self, claim: Claim) -> Lease | None:
+        """Takes *claim*'s lease, which its group gave to this process; None if it must wait.
+
+        Its row is written by then, unless another thread has written it already. It must wait
+        where something of its last owner may still write.
+
+        Raises:
+            StateError: The table cannot be read or written.
+        """
+        with self._taking:
+            with self._lock:
+                self._claims[claim.name] = claim
+            if claim.name not in self._unused:
+                self._take_all(self._ready(claim))
+            self._unused.discard(claim.name)
+            if claim.name not in self._taken:
+                self._alone.add(claim.name)
+            return self._taken.get(claim.name)
+
+    def keeps(self, lease: Lease, *, is_last: bool) -> bool:
+        """Returns whether *lease* stays in the book until `give_back`; else its holder ends it now.
+
+        Args:
+            lease: Whose holder has done its work.
+            is_last: Whether the holder's flow is about to end.
+        """
+        with self._lock:
+            flow = lease.claim.name.flow
+            if lease.is_held and (is_last or flow in self._drains):
+                self._taken[lease.claim.name] = lease
+                return True
+            self.forget(lease.claim)
+            return False
+
+    def forget(self, claim: Claim) -> None:
+        """Leaves *claim* to its holder, who ends it."""
+        with self._lock:
+            self._claims.pop(claim.name, None)
+            self._taken.pop(claim.name, None)
+
+    def give_back(self, flows: Collection[Flow]) -> None:
+        """Gives the leases of *flows*, which have ended, back in one commit, and leaves the groups.
+
+        A lease whose owner may have records on their way is not released: the next owner waits.
+        """
+        with self._taking, self._lock:
+            ended = [claim for name, claim in self._claims.items() if name.flow in flows]
+            leases = [lease for name, lease in self._taken.items() if name.flow in flows]
+            released = [lease for lease in leases if lease.has_settled and lease.is_held]
+            try:
+                record(self._tables, released, released=True)
+            except ReplicationError as error:
+                log.warning("leases_not_released", text=f"the next start may wait: {error}")
+            for claim in ended:
+                self.forget(claim)
+        leave(ended)
+
+    def _ready(self, first: Claim) -> list[Claim]:
+        """Returns *first* and the claims whose groups have named this process by now."""
+        if self._deadline is None:
+            self._deadline = time.monotonic() + ANSWER_SECONDS
+        with self._lock:
+            known = {first.name, *self._taken, *self._alone}
+            others = [claim for name, claim in self._claims.items() if name not in known]
+        while any(claim.is_joining for claim in others) and time.monotonic() < self._deadline:
+            time.sleep(BOOK_POLL_SECONDS)
+        return [first, *(claim for claim in others if claim.is_owner)]
+
+    def _take_all(self, claims: Collection[Claim]) -> None:
+        """Takes those of *claims* that need not wait for the end of their last owner."""
+        newest = newest_rows(self._tables, [claim.name for claim in claims])
+        leases = [
+            Lease(claim, row)
+            for claim in claims
+            for row in [newest.get(claim.name)]
+            if handover_left(self._tables, row, claim) <= 0 and not claim.loss()
+        ]
+        record(self._tables, leases)
+        with self._lock:
+            self._taken |= {lease.claim.name: lease for lease in leases}
+            self._unused |= {lease.claim.name for lease in leases}

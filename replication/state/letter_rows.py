@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, cast
 
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, LetterId
-from replication.state.sql import literal, names
+from replication.state.stored_table import literal, names
 from replication.state.table_reader import StateReader
 
 DEAD_LETTERS: Final = "dead_letters"

@@ -9,7 +9,7 @@ from replication.state.letter_rows import (
     letters_of,
     row_of,
 )
-from replication.state.sql import literal
+from replication.state.stored_table import literal
 from replication.state.table_reader import StateReader
 from replication.state.tables import Tables
 

@@ -14,11 +14,10 @@ from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow
 from replication.state.claim import LEASE_PARTS, LeaseName
-from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.schemas import SCHEMAS
-from replication.state.spark_reader import reader_of
 from replication.state.stored_table import Before
-from replication.state.tables import Tables
+from replication.state.table_reader import OFFSET_RUNS
+from replication.state.tables import Tables, reader_of
 
 log = Log(__name__)
 

@@ -1,24 +1,114 @@
 """The offset map of one flow, in the Delta table ``offset_runs``."""
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple
+from datetime import datetime, timezone
 from functools import partial
-from typing import Any
+from itertools import islice
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
 
 from replication.errors import StateError
 from replication.log import Log
 from replication.model import Flow, TopicPartition
-from replication.offsets.epochs import UNKNOWN
-from replication.offsets.runs import Border, FinishedRuns, OffsetRun
-from replication.state.compaction import RUN, compacted
-from replication.state.offset_rows import OFFSET_RUNS, StoredProgress
-from replication.state.spark_reader import reader_of
-from replication.state.sql import literal
-from replication.state.stored_table import Replacement
-from replication.state.tables import Tables, now
+from replication.offsets.guard import FirstStart
+from replication.offsets.runs import UNKNOWN, Border, FinishedRuns, OffsetRun, compact_runs
+from replication.state.stored_table import Query, Replacement, literal
+from replication.state.table_reader import COMPACTED, OFFSET_RUNS, StoredProgress, TableRow
+from replication.state.tables import Tables, now, reader_of
 
 log = Log(__name__)
+
+# A flow's offset map in fewer rows, whichever library reads and writes the table.
+#
+# The rows are read in order, `compact_runs` says what replaces them, partition by partition.
+# Python holds `SLICE_ROWS` rows, or one partition's if it has more.
+
+SLICE_ROWS: Final = 100_000
+"""Rows of the table that Python holds at the same time."""
+
+_PARTS: Final = """
+    SELECT topic, `partition`, topic_id, count(*) AS `rows` FROM {{table}} WHERE flow = {flow}
+    GROUP BY topic, `partition`, topic_id ORDER BY topic, `partition`, topic_id
+"""
+_RANGE: Final = """
+    flow = {flow}
+    AND (topic > {first[0]} OR topic = {first[0]} AND `partition` >= {first[1]})
+    AND (topic < {last[0]} OR topic = {last[0]} AND `partition` <= {last[1]})
+"""
+_ROWS: Final = """
+    SELECT src_from, src_until, tgt_from, `count`, generation, written_at,
+      coalesce(last_batch, -1) AS last_batch, source_epoch, target_epoch
+    FROM {{table}} WHERE {range}
+    ORDER BY topic, `partition`, topic_id, tgt_from, `count`, generation, written_at
+"""
+RUN: Final = ("src_from", "src_until", "tgt_from", "count")
+"""The columns of an `OffsetRun`, in its order."""
+
+_AGE: Final = ("generation", "written_at", "last_batch")
+_EPOCHS: Final = ("source_epoch", "target_epoch")
+
+
+class _Part(NamedTuple):
+    """The rows about one topic id of a partition: how many there are."""
+
+    topic: str
+    partition: int
+    topic_id: str
+    rows: int
+
+
+def compacted(query: Query, flow: Flow, slice_rows: int = SLICE_ROWS) -> Iterator[Replacement]:
+    """Yields what replaces the rows of *flow* in the table ``offset_runs``, range by range.
+
+    Args:
+        query: Reads the table.
+        flow: The flow.
+        slice_rows: Rows that are read at a time.
+    """
+    parts = [_Part(**row) for row in query(_PARTS.format(flow=literal(flow)))]
+    for some in _slices(parts, slice_rows):
+        first, last = ((literal(part.topic), part.partition) for part in (some[0], some[-1]))
+        condition = _RANGE.format(flow=literal(flow), first=first, last=last)
+        rows = iter(query(_ROWS.format(range=condition)))
+        kept = [row for part in some for row in _kept(part, list(islice(rows, part.rows)))]
+        yield Replacement(condition, [{"flow": str(flow), **row} for row in kept])
+
+
+def _slices(parts: Sequence[_Part], slice_rows: int) -> Iterator[list[_Part]]:
+    """Yields *parts* in order, as many as have *slice_rows* rows; a partition stays whole."""
+    some: list[_Part] = []
+    rows = 0
+    for part in parts:
+        is_new_partition = bool(some) and part[:2] != some[-1][:2]
+        if is_new_partition and rows + part.rows > slice_rows:
+            yield some
+            some, rows = [], 0
+        some.append(part)
+        rows += part.rows
+    if some:
+        yield some
+
+
+def _kept(part: _Part, rows: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Yields what replaces the *rows* of *part*: each has the age of the newest of them."""
+    replaced = compact_runs([OffsetRun(*(row[name] for name in RUN)) for row in rows])
+    ends = [*(place for _, place in replaced[1:]), len(rows)]
+    for (runs, place), end in zip(replaced, ends, strict=True):
+        newest = max(rows[place:end], key=itemgetter(*_AGE))
+        for run in runs:
+            yield {
+                "topic": part.topic,
+                "partition": part.partition,
+                "topic_id": part.topic_id,
+                "src_from": run.src_from,
+                "src_until": run.src_until,
+                "tgt_from": run.tgt_from,
+                "count": run.count,
+                "first_batch": COMPACTED,
+                **{name: newest[name] for name in (*_AGE, *_EPOCHS)},
+            }
 
 
 COMPACT_AFTER_ROWS = 20_000
@@ -214,3 +304,60 @@ class OffsetTable:
         if self._least is not None:
             return max(left, self._least)
         return due_after(left, is_quick=self._tables.storage.engine == "delta-rs")
+
+
+# The table ``first_topics``: what a flow found on the source when it first started.
+
+FIRST_TOPICS: Final = "first_topics"
+NO_TOPIC: Final = ""
+"""The topic of a row that only says that the flow has started."""
+
+
+def first_start_of(rows: Iterable[TableRow], *, has_started: bool) -> FirstStart | None:
+    """Returns what the *rows* of a flow say; None if it has not started yet.
+
+    Args:
+        rows: Of the flow. It has none if it first started with another ``auto.offset.reset``.
+        has_started: Whether the offset map has rows of it.
+    """
+    known = list(rows)
+    if not known:
+        return FirstStart() if has_started else None
+    selected = [row for row in known if row.get("partition") is not None]
+    return FirstStart(
+        frozenset(row["topic"] for row in known),
+        {
+            TopicPartition(row["topic"], row["partition"]): row["end_offset"]
+            for row in selected
+            if row["end_offset"] is not None
+        },
+        {row["topic"]: row["topic_id"] for row in selected},
+    )
+
+
+def rows_of(
+    flow: Flow,
+    names: Collection[str],
+    topic_ids: Mapping[str, str],
+    ends: Mapping[TopicPartition, int | None],
+) -> list[dict[str, Any]]:
+    """Returns the rows of a flow's first start.
+
+    Args:
+        flow: The flow.
+        names: All topics of the source.
+        topic_ids: Of the topics that the flow selects.
+        ends: The log ends of their partitions; None where no broker leads one.
+    """
+    common = {"flow": str(flow), "at": datetime.now(timezone.utc)}
+    others = {NO_TOPIC, *names} - topic_ids.keys()
+    return [{**common, "topic": name} for name in sorted(others)] + [
+        {
+            **common,
+            "topic": tp.topic,
+            "topic_id": topic_ids[tp.topic],
+            "partition": tp.partition,
+            "end_offset": end,
+        }
+        for tp, end in sorted(ends.items())
+    ]

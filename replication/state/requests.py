@@ -13,25 +13,29 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final, Generic, Literal, Protocol, TypeVar
 
 from py4j.protocol import Py4JError
 
 from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line, printable
-from replication.figures.document import text_of
+from replication.figures.observation import text_of
 from replication.foreign_json import read_json
 from replication.log import Log
 from replication.log_events import Event
-from replication.model import Flow, Job, NewEvent, Reaction
+from replication.model import Flow, Job, NewEvent, Position, Reaction, TopicPartition
+from replication.offsets.dead_letter import LetterId
+from replication.offsets.guard import Accepted, StartOffset
+from replication.offsets.moved import Moving
 from replication.state.change_files import ChangeFiles
-from replication.state.open_files import open_files
-from replication.state.open_storage import storage_for
-from replication.state.paths import job_name
-from replication.state.request_files import RequestFiles
+from replication.state.files import LocalFiles, RequestFiles, open_files
+from replication.state.folder import check_begun, job_name, local_path
+from replication.state.locks import find_job_owner
+from replication.state.storage import storage_for
 
 log = Log(__name__)
 
@@ -278,3 +282,687 @@ def _user() -> str:
         return printable(getpass.getuser())  # a variable of the shell may say it
     except (KeyError, OSError):  # a container may run under an id that has no name
         return str(os.getuid())
+
+
+# Requests to the owner of a flow about its positions: what every kind of them has in common.
+#
+# The owner reads them when it searches positions, and removes each once it is used or of no use.
+
+
+class OwnerRequest(Protocol):
+    """What one file asks for, as a value of its kind."""
+
+    @property
+    def request(self) -> Request:
+        """The file that says so, and who asked."""
+
+    @property
+    def event(self) -> NewEvent:
+        """The event that tells who has asked for what."""
+
+
+RequestT = TypeVar("RequestT", bound=OwnerRequest)
+
+
+class OwnerRequests(Generic[RequestT]):
+    """The requests of one kind to one flow.
+
+    Args:
+        channel: Where requests are.
+        flow: The flow.
+        kind: The kind.
+        parse: Returns the value of a file, or raises ValueError.
+    """
+
+    def __init__(
+        self,
+        channel: RequestChannel,
+        flow: Flow,
+        kind: RequestKind,
+        parse: Callable[[Request], RequestT],
+    ) -> None:
+        self._channel = channel
+        self._flow = flow
+        self._kind = kind
+        self._parse = parse
+
+    def find(self) -> list[RequestT]:
+        """Returns all requests, oldest first. Anything else is passed over, and logged once."""
+        found = []
+        for each in self._channel.find(self._kind, self._flow):
+            try:
+                found.append(self._parse(each))
+            except ValueError as error:  # noqa: PERF203 - the others count
+                self._channel.invalid(each.path, error)
+        return found
+
+    def events(self, requests: Iterable[RequestT]) -> list[NewEvent]:
+        """Returns an event for each of *requests* that this process has not told of yet."""
+        return [each.event for each in requests if self._channel.is_news(each.request.path)]
+
+    def remove(self, requests: Iterable[RequestT]) -> None:
+        """Removes requests that are used, or of no use any more."""
+        for each in requests:
+            self._channel.remove(each.request.path)
+
+
+def ask_owner(
+    access: StateAccess,
+    flow: Flow,
+    kind: RequestKind,
+    bodies: Iterable[dict[str, object]],
+    reason: str = "",
+) -> None:
+    """Hands requests of *kind* to the process that runs *flow*, now or at its next start.
+
+    Args:
+        access: The state directory.
+        flow: The flow.
+        kind: The kind.
+        bodies: What each request asks for.
+        reason: Why, for the log of the process.
+
+    Raises:
+        StateError: The state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    with open_files(storage_for(access)) as files:
+        for body in bodies:
+            path = new_path(access.state_dir, kind, flow)
+            try:
+                files.create(path, request(body, reason).text())
+            except (OSError, Py4JError) as error:
+                text = f"cannot write the request {path}: {first_line(error)}"
+                raise StateError(text) from error
+
+
+def is_whole(value: object, bits: int) -> bool:
+    """Returns whether *value* is a whole number as Kafka's protocol has them; `True` is none."""
+    return type(value) is int and 0 <= value < 1 << bits
+
+
+# What operators have accepted, on its way from ``replication accept`` to the owner of a flow.
+
+LOOK_SECONDS: Final = 2.0
+"""Between two polls for requests; on a remote state directory every poll is a billed call."""
+
+_SHOWN: Final = 10
+"""Partitions that an event names."""
+
+
+@dataclass(frozen=True, slots=True)
+class AcceptRequest:
+    """Partitions of *topic* may go on at *start*, if they cannot go on by themselves.
+
+    Args:
+        topic: The upstream topic.
+        topic_id: Its id when the operator accepted.
+        partitions: Their numbers.
+        start: Where they go on.
+        request: The file that says so, and who asked; None for a new one.
+    """
+
+    topic: str
+    topic_id: str
+    partitions: tuple[int, ...]
+    start: StartOffset
+    request: Request = NEW
+
+    @property
+    def accepted(self) -> dict[TopicPartition, Accepted]:
+        """The same for each partition."""
+        value = Accepted(self.start, self.topic_id)
+        return {TopicPartition(self.topic, number): value for number in self.partitions}
+
+    @property
+    def event(self) -> NewEvent:
+        """The event that tells who has accepted what."""
+        parts = ", ".join(map(str, self.partitions[:_SHOWN]))
+        rest = len(self.partitions[_SHOWN:])
+        more = f" and {rest} more" if rest else ""
+        what = f"accept {self.topic} from {self.start} (partitions {parts}{more})"
+        return self.request.event(what, "accept", topic=self.topic)
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What the file says of it."""
+        return {
+            "topic": self.topic,
+            "topic_id": self.topic_id,
+            "partitions": self.partitions,
+            "from": self.start,
+        }
+
+
+class AcceptRequests(OwnerRequests[AcceptRequest]):
+    """The requests to one flow."""
+
+    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
+        super().__init__(channel, flow, "accept", parse_acceptance)
+
+
+def pending_acceptances(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, Accepted]:
+    """Returns what operators have accepted for *flow*, and no start has used yet."""
+    requests = AcceptRequests(channel, flow).find()
+    return {tp: accepted for each in requests for tp, accepted in each.accepted.items()}
+
+
+def request_acceptance(
+    access: StateAccess, flow: Flow, acceptance: AcceptRequest, reason: str = ""
+) -> None:
+    """Hands *acceptance* to the process that runs *flow*, now or at its next start.
+
+    Args:
+        access: The state directory.
+        flow: The flow.
+        acceptance: What is accepted.
+        reason: Why, for the log of the process.
+
+    Raises:
+        StateError: The state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    ask_owner(access, flow, "accept", [acceptance.body], reason)
+
+
+def parse_acceptance(request: Request) -> AcceptRequest:
+    """Returns what *request* accepts.
+
+    Raises:
+        ValueError: It accepts nothing; the error says what is wrong.
+    """
+    content = request.body
+    topic, topic_id = content.get("topic"), content.get("topic_id")
+    partitions, start = content.get("partitions"), content.get("from", "")
+    if not isinstance(topic, str) or not isinstance(topic_id, str):
+        raise ValueError("topic and topic_id must be strings")  # noqa: TRY004 - the text is wrong
+    if not isinstance(partitions, list) or not all(is_whole(number, 31) for number in partitions):
+        raise ValueError("partitions must be a list of their numbers")
+    if start not in ("earliest", "latest") and not is_whole(start, 63):
+        raise ValueError("from must be an offset, earliest or latest")
+    return AcceptRequest(topic, topic_id, tuple(partitions), start, request)
+
+
+# Positions that operators move, on their way from ``replication move-position`` to the owner.
+#
+# One file is about one partition, so that it can be removed when that partition has gone on,
+# whatever becomes of the others.
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRequest:
+    """One partition is to go on elsewhere.
+
+    Args:
+        partition: Upstream.
+        moving: Where, and what the operator saw.
+        request: The file that says so, and who asked; None for a new one.
+    """
+
+    partition: TopicPartition
+    moving: Moving
+    request: Request = NEW
+
+    @property
+    def event(self) -> NewEvent:
+        """The event that tells who has asked for what."""
+        what = f"move {self.partition} to {self.moving.to}"
+        return self.request.event(what, "accept", **self.partition._asdict())
+
+    @property
+    def body(self) -> dict[str, Any]:
+        """What the file says of it."""
+        seen = self.moving.seen
+        return {
+            **self.partition._asdict(),
+            "topic_id": self.moving.topic_id,
+            "to": self.moving.to,
+            "seen": None if seen is None else [seen.upstream, seen.downstream],
+        }
+
+
+class MoveRequests(OwnerRequests[MoveRequest]):
+    """The requests to one flow."""
+
+    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
+        super().__init__(channel, flow, "move", parse_move)
+
+
+def pending_moves(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, MoveRequest]:
+    """Returns the moves that wait for their use.
+
+    Of two requests about one partition the newer one counts.
+    """
+    return {each.partition: each for each in MoveRequests(channel, flow).find()}
+
+
+def request_moves(
+    access: StateAccess, flow: Flow, moves: Iterable[MoveRequest], reason: str = ""
+) -> None:
+    """Hands *moves* to the process that runs *flow* next, or has it paused.
+
+    Raises:
+        StateError: The state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    ask_owner(access, flow, "move", (each.body for each in moves), reason)
+
+
+def parse_move(request: Request) -> MoveRequest:
+    """Returns the move that *request* asks for.
+
+    Raises:
+        ValueError: It asks for none; the error says what is wrong.
+    """
+    content = request.body
+    topic, topic_id = content.get("topic"), content.get("topic_id")
+    partition, to, seen = (
+        content.get("partition", -1),
+        content.get("to", -1),
+        content.get("seen", ()),
+    )
+    if not isinstance(topic, str) or not isinstance(topic_id, str):
+        raise ValueError("topic and topic_id must be strings")  # noqa: TRY004 - the text is wrong
+    if not is_whole(partition, 31):
+        raise ValueError("partition must be its number")
+    if to != "earliest" and not is_whole(to, 63):
+        raise ValueError("to must be an offset or earliest")
+    pair = seen if isinstance(seen, list) else [] if seen is not None else [0, 0]
+    if [is_whole(offset, 63) for offset in pair] != [True, True]:
+        raise ValueError("seen must be the source offset and the target offset, or null")
+    position = None if seen is None else Position(*pair)
+    where = TopicPartition(topic, partition)
+    return MoveRequest(where, Moving(to, position, topic_id), request)
+
+
+# Which dead letters are to be copied again, on the way from a command to the owner of a flow.
+
+
+@dataclass(frozen=True, slots=True)
+class LetterRequest:
+    """The letters *ids* are to be copied again."""
+
+    ids: tuple[LetterId, ...]
+    request: Request
+
+    @property
+    def event(self) -> NewEvent:
+        """The event that tells who has asked for it."""
+        topics = sorted({one.topic for one in self.ids})
+        what = f"copy {len(self.ids)} dead letters of {', '.join(topics[:10])} again"
+        return self.request.event(what, "retry")
+
+
+class LetterRequests(OwnerRequests[LetterRequest]):
+    """The requests to one flow."""
+
+    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
+        super().__init__(channel, flow, "letters", parse_letters)
+
+
+def parse_letters(request: Request) -> LetterRequest:
+    """Returns the letters that *request* names.
+
+    Raises:
+        ValueError: It names none; the error says what is wrong.
+    """
+    rows = request.body.get("letters")
+    if not isinstance(rows, list):
+        raise ValueError("letters must be a list")  # noqa: TRY004 - the text is wrong
+    return LetterRequest(tuple(map(_letter, rows)), request)
+
+
+def _letter(row: object) -> LetterId:
+    kinds = [str, str, int, int]
+    if not isinstance(row, list) or [type(part) for part in row] != kinds:
+        raise ValueError("a letter is a list of topic, topic id, partition and offset")
+    return LetterId(*row)
+
+
+def request_letters(
+    access: StateAccess, flow: Flow, ids: Collection[LetterId], reason: str = ""
+) -> None:
+    """Asks the process that runs *flow*, now or at its next start, to copy letters again.
+
+    Raises:
+        StateError: The state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    ask_owner(access, flow, "letters", [{"letters": [list(one) for one in sorted(ids)]}], reason)
+
+
+# Asks the process that runs a flow to write its offset map now, for a command that reads it.
+#
+# The map in the process's memory is ahead of its table by up to ``state.write.interval.seconds``.
+# On a remote state directory nobody asks: each poll for requests would be a billed call.
+
+WRITE_LOOK_SECONDS: Final = 0.5
+"""Between two looks of the process for requests."""
+
+PATIENCE_SECONDS: Final = 10.0
+"""How long a command waits: the process confirms what it writes by two looks at the topics."""
+
+WRITE_POLL_SECONDS: Final = 0.1
+
+
+class WriteRequests:
+    """The requests to one flow that this process runs.
+
+    Args:
+        channel: Where requests are.
+        flow: The flow.
+    """
+
+    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
+        self._channel = channel
+        self._flow = flow
+        self._is_local = local_path(channel.state_dir) is not None
+        self._look_at = 0.0
+
+    def find(self) -> list[str]:
+        """Returns the paths of the requests; none where the last look was just now."""
+        if not self._is_local or time.monotonic() < self._look_at:
+            return []
+        self._look_at = time.monotonic() + WRITE_LOOK_SECONDS
+        return [found.path for found in self._channel.find("write", self._flow)]
+
+    def answer(self, path: str) -> None:
+        """Says that the map is written: the answer to a request is that it is gone."""
+        self._channel.remove(path)
+
+
+def await_written(state_dir: str, flow: Flow, patience_seconds: float = PATIENCE_SECONDS) -> str:
+    """Asks the process that runs *flow*, if there is one, to write its map, and waits for that.
+
+    Returns:
+        Why the table may be older than the map in memory; empty if it is not, or nobody is asked.
+    """
+    if local_path(state_dir) is None:
+        return ""
+    files, path = LocalFiles(), new_path(state_dir, "write", flow)
+    try:
+        owner = find_job_owner(state_dir, flow)
+        if owner is None:
+            return ""
+        files.create(path, request().text())
+    except (OSError, StateError) as error:
+        return f"the process that runs {flow} cannot be asked to write its offset map: {error}"
+    deadline = time.monotonic() + patience_seconds
+    while files.exists(path):
+        if time.monotonic() >= deadline:
+            with suppress(OSError):
+                files.delete(path)
+            return (
+                f"{owner} has not written its offset map within {patience_seconds:g} s: what is "
+                "read here may be older, by state.write.interval.seconds or by an outage"
+            )
+        time.sleep(WRITE_POLL_SECONDS)
+    return ""
+
+
+# Stops a running job by a file, where no signal reaches the job.
+#
+# spark-submit passes no signal on to Python. ``spark-submit.sh`` therefore names a file in
+# ``REPLICATION_STOP_FILE``. ``replication stop`` writes one for each flow under the state
+# directory, and only the process that runs the flow may answer it.
+
+STOP_FILE: Final = "REPLICATION_STOP_FILE"
+POLL_SECONDS: Final = 1.0
+"""Between two polls for requests; on a remote state directory every poll is a billed call."""
+
+ASK_SECONDS: Final = 5.0
+"""Between two questions whether anybody is left who could answer a request."""
+
+Idle = Callable[[Collection[Flow]], Collection[Flow]]
+"""Returns those flows of which it is known that no process runs the job."""
+
+
+class StopRequests:
+    """The requests to one process, in its state directory and in ``REPLICATION_STOP_FILE``.
+
+    Args:
+        channel: Where requests are.
+        flows: The flows of this process.
+        job: What it runs of them.
+        may_answer: Whether this process, and no other, runs the job of a flow.
+        address: The address of this process in requests to a flow that it runs.
+    """
+
+    def __init__(
+        self,
+        channel: RequestChannel,
+        flows: Iterable[Flow],
+        job: Job,
+        may_answer: Callable[[Flow], bool],
+        address: Callable[[Flow], str] = lambda _flow: ANYONE,
+    ) -> None:
+        self._channel = channel
+        self._may_answer = may_answer
+        self._address = address
+        self._prefixes = {flow: prefix_of(channel.state_dir, "stop", flow, job) for flow in flows}
+        self._old: frozenset[str] | None = None
+        self._found: dict[Flow, dict[str, Request]] = {}
+        self._answered: set[str] = set()
+
+    def watch(self) -> None:
+        """Begins to watch: requests to anyone that are there by now are stale."""
+        if self._old is None:
+            there = self._channel.paths("stop")
+            self._old = frozenset(path for path in there if addressee_of(path) == ANYONE)
+
+    def find(self) -> set[Flow]:
+        """Returns the flows that are asked to stop."""
+        if is_stop_file_there():
+            return set(self._prefixes)
+        try:
+            self.watch()
+            there = self._channel.paths("stop")
+        except (OSError, Py4JError) as error:
+            self._channel.say("requests_unreadable", kind="stop", text=first_line(error))
+            there = []
+        for path in there:
+            if addressee_of(path) is None:
+                self._channel.invalid(path, ValueError("not the name of a request to stop"))
+        for flow, prefix in self._prefixes.items():
+            if self._may_answer(flow):
+                self._look(flow, [path for path in there if path.startswith(prefix)])
+        return set(self._found)
+
+    def origin(self, flow: Flow) -> str:
+        """Returns who has asked that *flow* stops, and why; empty if no file says so."""
+        origins = (found.origin for found in self._found.get(flow, {}).values())
+        return next(filter(None, origins), "")
+
+    def events(self, flow: Flow) -> list[NewEvent]:
+        """Returns an event for each request to *flow* that says who asks."""
+        found = self._found.get(flow, {}).values()
+        return [each.event("stop", "stop") for each in found if each.origin]
+
+    def answer(self, flow: Flow, exit_code: int = 0) -> None:
+        """Answers the requests that `find` has found for *flow*: its job has ended.
+
+        The answer to a request is that it is gone; if the job had failed, a file names the code.
+        """
+        paths = self._found.get(flow, {}).keys() - self._answered
+        self._answered |= paths
+        for path in paths:
+            if exit_code:
+                self._channel.answer(path, exit_code)
+            else:
+                self._channel.remove(path)
+
+    def _look(self, flow: Flow, paths: Iterable[str]) -> None:
+        for path in paths:
+            addressee = addressee_of(path)
+            if addressee == ANYONE:
+                is_meant = path not in (self._old or ())
+            else:
+                is_meant = addressee == self._address(flow)
+            if is_meant and path not in self._found.get(flow, {}):
+                # its name says all that a stop needs: on a full disk the file is empty
+                found = self._channel.read(path, may_be_empty=True) or Request(path=path)
+                self._found.setdefault(flow, {})[path] = found
+            elif not is_meant and addressee not in (ANYONE, None):
+                self._channel.remove(path)  # it is for an earlier process, which has ended
+
+
+def is_stop_file_there() -> bool:
+    """Returns whether the file that spark-submit.sh has named asks the process to stop."""
+    named = os.environ.get(STOP_FILE)
+    return bool(named) and Path(str(named)).exists()
+
+
+def request_stop(
+    access: StateAccess,
+    flows: Collection[Flow],
+    timeout_seconds: float,
+    job: Job = "mirror",
+    reason: str = "",
+    idle: Idle = lambda _flows: (),
+) -> dict[Flow, int]:
+    """Asks the process that runs *job* of *flows* to stop, and waits until it has.
+
+    Args:
+        access: The state directory.
+        flows: The flows.
+        timeout_seconds: How long to wait.
+        job: The job.
+        reason: Why, for the log of the process.
+        idle: Is asked where the state directory has no locks.
+
+    Returns:
+        The exit code of each flow that was running, 0 for a clean end; the others need no stop.
+
+    Raises:
+        StateError: The process did not stop in time, or the state directory cannot be written.
+        NoAnswerError: No job ever began with the local state directory.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    text = request(reason=reason).text()
+    state_dir = access.state_dir
+    is_local = local_path(state_dir) is not None
+    known = () if is_local else idle(flows)
+    paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows if flow not in known}
+    if not paths:
+        return {}
+    with open_files(storage_for(access)) as files:
+        if is_local:
+            return _stop_local(files, (state_dir, flows, job), timeout_seconds, text)
+        return _stop_remote(files, paths, timeout_seconds, text, idle)
+
+
+def _stop_remote(
+    files: RequestFiles, paths: Mapping[Flow, str], timeout_seconds: float, text: str, idle: Idle
+) -> dict[Flow, int]:
+    """Creates requests, and waits until each is removed, or nobody is left to remove it."""
+    gone: dict[Flow, str] = {}
+
+    def end_some(left: Collection[str]) -> None:
+        flows = {flow: path for flow, path in paths.items() if path in left}
+        for flow in idle(flows):
+            if files.exists(paths[flow]):  # else it was answered just now
+                gone[flow] = paths[flow]
+                files.delete(paths[flow])
+
+    request_and_wait(files, paths.values(), timeout_seconds, text, end_some)
+    return {flow: _exit_code(files, path) for flow, path in paths.items() if flow not in gone}
+
+
+def _stop_local(
+    files: RequestFiles,
+    what: tuple[str, Collection[Flow], Job],
+    timeout_seconds: float,
+    text: str,
+) -> dict[Flow, int]:
+    """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
+    state_dir, flows, job = what
+    check_begun(state_dir)
+    owners = {flow: find_job_owner(state_dir, flow, job) for flow in flows}
+    requests = {
+        flow: new_path(state_dir, "stop", flow, job, owner.address)
+        for flow, owner in owners.items()
+        if owner
+    }
+    _create(files, requests.values(), text)
+    deadline = time.monotonic() + timeout_seconds
+    while left := [
+        flow for flow in requests if find_job_owner(state_dir, flow, job) == owners[flow]
+    ]:
+        if time.monotonic() > deadline:
+            for flow in left:
+                files.delete(requests[flow])
+            names = "; ".join(f"{flow}: {owners[flow]}" for flow in left)
+            raise StateError(f"still running after {timeout_seconds:g} s: {names}")
+        time.sleep(POLL_SECONDS / 4)
+    for path in requests.values():
+        files.delete(path)
+    return {flow: _exit_code(files, path) for flow, path in requests.items()}
+
+
+def _exit_code(files: RequestFiles, request: str) -> int:
+    """Removes the answer to *request*; returns its exit code, 0 without an answer."""
+    prefix, code = answer_prefix(request), 0
+    for answer in files.find(prefix):
+        text = answer.removeprefix(prefix)
+        code = int(text) if text.isdecimal() else code
+        files.delete(answer)
+    return code
+
+
+def request_and_wait(
+    files: RequestFiles,
+    paths: Collection[str],
+    timeout_seconds: float,
+    text: str = "",
+    when_left: Callable[[Collection[str]], None] = lambda _left: None,
+) -> None:
+    """Creates requests, and waits until the process that runs the flows has removed them.
+
+    Args:
+        files: Where they are.
+        paths: Of the requests.
+        timeout_seconds: How long to wait.
+        text: Of each.
+        when_left: Is told every few seconds which of them are left, and may remove some.
+
+    Raises:
+        StateError: They were not removed in time, or cannot be written.
+    """
+    _create(files, paths, text)
+    deadline = time.monotonic() + timeout_seconds
+    ask_at = time.monotonic() + ASK_SECONDS
+    try:
+        while left := [path for path in paths if files.exists(path)]:
+            if time.monotonic() > deadline:
+                for path in left:
+                    files.delete(path)
+                raise StateError(
+                    f"no process answered {', '.join(left)} within {timeout_seconds:g} s: either "
+                    "none runs these flows, or it needs longer to stop"
+                )
+            if time.monotonic() >= ask_at:
+                when_left(left)
+                ask_at = time.monotonic() + ASK_SECONDS
+            time.sleep(POLL_SECONDS)
+    except Py4JError as error:
+        raise StateError(f"cannot read stop requests: {first_line(error)}") from error
+
+
+def _create(files: RequestFiles, paths: Iterable[str], text: str) -> None:
+    """Creates requests with *text*, or without on a full disk: their names say what is asked.
+
+    Raises:
+        StateError: They cannot be written.
+    """
+
+    def create(path: str) -> None:
+        try:
+            files.create(path, text)
+        except OSError:
+            files.create(path)
+
+    try:
+        for path in paths:
+            create(path)
+    except (OSError, Py4JError) as error:
+        raise StateError(f"cannot write stop requests: {first_line(error)}") from error

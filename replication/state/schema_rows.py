@@ -7,8 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from replication.model import Flow
-from replication.schemas.known import KnownIds
-from replication.schemas.values import Part, Version
+from replication.schemas.values import KnownIds, Part, Version
 from replication.state.table_reader import StateReader
 from replication.state.tables import Tables, now
 

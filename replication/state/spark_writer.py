@@ -10,12 +10,18 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from replication.java import known_class
-from replication.spark.frames import frame_of
+from replication.spark.counting import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
-from replication.state.schemas import PROPERTIES, WHOLE, outdated_properties
+from replication.state.schemas import (
+    PROPERTIES,
+    WHOLE,
+    KnownTables,
+    Met,
+    check_columns,
+    outdated_properties,
+)
 from replication.state.stored_table import Before, Query, Replacement, Rows
-from replication.state.table_errors import KnownTables, Met, check_columns
 
 APPEND_ATTEMPTS: Final = 5
 CONFLICT: Final = "io.delta.exceptions.DeltaConcurrentModificationException"

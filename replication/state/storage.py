@@ -5,15 +5,19 @@ configuration asks for. delta-rs is the choice wherever it gets the credentials 
 use and its commits are safe beside each other; Spark is for everything else.
 """
 
+import os
+import re
+import xml.etree.ElementTree as ET
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
+from pathlib import Path
 from typing import Final
 from urllib.parse import urlparse
 
 from replication.config.state_access import StateAccess
 from replication.errors import SetupError
-from replication.state.paths import local_path
+from replication.state.folder import local_path
 from replication.state.stored_table import Engine
 
 OUT_OF_REACH: Final = frozenset("%[]^|\\")
@@ -220,3 +224,63 @@ def _s3_options(properties: Mapping[str, str], bucket: str) -> dict[str, str]:
     options["aws_endpoint"] = endpoint
     options.setdefault("aws_region", "us-east-1")  # a server of one's own asks for any
     return options
+
+
+_VARIABLE: Final = re.compile(r"\$\{env\.(\w+)(?::?-([^}]*))?\}")
+
+
+def hadoop_site(environ: Mapping[str, str]) -> dict[str, str]:
+    """Returns the properties in ``core-site.xml`` and ``hdfs-site.xml`` of HADOOP_CONF_DIR.
+
+    Variables of the environment are resolved in them.
+
+    Raises:
+        SetupError: A file cannot be read.
+    """
+    folder = environ.get("HADOOP_CONF_DIR")
+    found: dict[str, str] = {}
+    for name in ("core-site.xml", "hdfs-site.xml") if folder else ():
+        file = Path(str(folder), name)
+        try:
+            entries = ET.parse(file).iter("property")  # noqa: S314 - the operator's own file
+        except FileNotFoundError:
+            continue
+        except (OSError, ET.ParseError) as error:
+            raise SetupError(f"cannot read {file}, which HADOOP_CONF_DIR names: {error}") from error
+        for entry in entries:
+            value = (entry.findtext("value") or "").strip()
+            found[(entry.findtext("name") or "").strip()] = _resolved(value, environ)
+    return found
+
+
+def _resolved(value: str, environ: Mapping[str, str]) -> str:
+    def variable(match: re.Match[str]) -> str:
+        return environ.get(match[1]) or match[2] or match[0]
+
+    return _VARIABLE.sub(variable, value)
+
+
+_SHIPPED = Path("__spark_conf__/__hadoop_conf__")
+"""Where a driver on YARN finds the files of the host that submitted it."""
+
+_CONTAINER = "CONTAINER_ID"
+"""A variable that YARN gives each of its containers. Pods, which have SPARK_USER as well, act on
+HDFS as the user of their process."""
+
+
+def storage_for(access: StateAccess) -> Storage:
+    """Returns how this process reaches *access*.
+
+    Raises:
+        SetupError: The configuration asks for delta-rs where it cannot be used, or a file of
+            Hadoop's cannot be read.
+    """
+    if not access.state_dir.startswith("hdfs:"):
+        return storage_of(access, hadoop_site(os.environ), os.environ)
+    if "HADOOP_CONF_DIR" not in os.environ and _SHIPPED.is_dir():
+        os.environ["HADOOP_CONF_DIR"] = str(_SHIPPED.absolute())
+    storage = storage_of(access, hadoop_site(os.environ), os.environ)
+    if storage.engine == "delta-rs" and _CONTAINER in os.environ and "SPARK_USER" in os.environ:
+        # a container of YARN runs as the node manager's user, and acts as the one who submitted
+        os.environ.setdefault("HADOOP_USER_NAME", os.environ["SPARK_USER"])
+    return storage

@@ -93,3 +93,18 @@ class StoredTable(Protocol):
 
     def vacuum(self) -> None:
         """Removes the files that no version of the retention time holds."""
+
+
+def literal(value: object) -> str:
+    """Returns *value* as a string of SQL."""
+    return "'" + str(value).replace("'", "''") + "'"
+
+
+def names(columns: Sequence[str]) -> str:
+    """Returns *columns* in a row, quoted: some of their names are words of SQL."""
+    return ", ".join(f"`{column}`" for column in columns)
+
+
+def newest_first(columns: Sequence[str]) -> str:
+    """Returns the order in which the newest row by *columns* is the first."""
+    return ", ".join(f"`{column}` DESC" for column in columns)

@@ -5,50 +5,40 @@ record: the next start recovers its positions from the last rows and the target'
 """
 
 import re
-from collections import Counter
+import time
+import uuid
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
+from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from functools import partial
+from pathlib import Path
 from threading import Lock
-from typing import Any, cast
+from typing import Any, Final, Protocol, cast
 
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
+from replication.figures.lag import steady
 from replication.log import Log
 from replication.log_events import Event
-from replication.model import EventKind, Flow, NewEvent, Reaction
+from replication.model import EventKind, Flow, LossCause, NewEvent, Reaction
 from replication.spark.hadoop import session_conf
-from replication.spark.late import LateSession, Session
-from replication.spark.local import local_spark
-from replication.spark.session import jvm_of, small_query_session
-from replication.state.aside import (
-    EXPENDABLE,
-    SETTLE_SECONDS,
-    Aside,
-    LocalAside,
-    RemoteAside,
-)
-from replication.state.commit_lock import hold_commit_lock
-from replication.state.counts import Counts
-from replication.state.delta_reader import delta_table
-from replication.state.folder import StateFolder
-from replication.state.open_files import files_without_java
-from replication.state.open_storage import storage_for
-from replication.state.paths import local_path
-from replication.state.request_files import HadoopFiles, LocalFiles, RequestFiles
-from replication.state.schemas import SCHEMAS, SESSION_SETTINGS
-from replication.state.spark_writer import SparkTable
-from replication.state.storage import Storage
-from replication.state.stored_table import Before, Query, Replacement, StoredTable
-from replication.state.table_errors import (
+from replication.spark.session import LateSession, Session, jvm_of, local_spark, small_query_session
+from replication.state.delta import DeltaReader, delta_table
+from replication.state.files import HadoopFiles, LocalFiles, RequestFiles, files_without_java
+from replication.state.folder import StateFolder, local_path
+from replication.state.locks import hold_commit_lock
+from replication.state.schemas import (
     FORGOTTEN,
     LOST_IN_SPARK,
+    SCHEMAS,
+    SESSION_SETTINGS,
     DamagedTableError,
     KnownTables,
     LostTableError,
@@ -58,8 +48,206 @@ from replication.state.table_errors import (
     state_error,
     table_errors,
 )
+from replication.state.spark_writer import SparkTable
+from replication.state.storage import Storage, storage_for
+from replication.state.stored_table import Before, Query, Replacement, StoredTable
+from replication.state.table_reader import StateReader
 
 log = Log(__name__)
+
+# What a process has written to the tables since it began, counted beside the writing.
+
+LAST: Final = 50
+"""Events of a flow that are kept."""
+
+
+@dataclass(slots=True)
+class EventCounts:
+    """The events of one flow.
+
+    Attributes:
+        kinds: How many there are of each kind.
+        given_up: Source offsets lost or repeated by decisions, by cause.
+        given_up_at: When the last of them was, in `steady` time; None if there was none.
+        last: The last ones, each with its time in epoch seconds, the oldest first.
+    """
+
+    kinds: Counter[str] = field(default_factory=Counter)
+    given_up: Counter[LossCause] = field(default_factory=Counter)
+    given_up_at: float | None = None
+    last: deque[tuple[float, NewEvent]] = field(default_factory=lambda: deque(maxlen=LAST))
+
+
+@dataclass(slots=True)
+class WriteCounts:
+    """The commits to one table: how many, how many failed, how long they took, the last failure.
+
+    That is in `steady` time.
+    """
+
+    commits: int = 0
+    failures: int = 0
+    seconds: float = 0.0
+    failed_at: float | None = None
+
+
+class Counts:
+    """The counts of one process. Any thread may add and read."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._events: dict[Flow, EventCounts] = defaultdict(EventCounts)
+        self._writes: dict[str, WriteCounts] = defaultdict(WriteCounts)
+
+    def add_event(self, flow: Flow, event: NewEvent) -> None:
+        """Counts *event* of *flow*."""
+        with self._lock:
+            counts, now = self._events[flow], time.time()
+            counts.kinds[event.kind] += 1
+            counts.last.append((now, event))
+            if event.cause is not None:
+                span = (event.details.get(key, 0) for key in ("offset_until", "offset_from"))
+                until, start = map(int, span)
+                if (given_up := max(0, until - start)) > 0:
+                    counts.given_up[event.cause] += given_up
+                    counts.given_up_at = steady()
+
+    @contextmanager
+    def write(self, table: str) -> Iterator[None]:
+        """Counts the commit to *table* that the block makes."""
+        begun, failed = time.monotonic(), True
+        try:
+            yield
+            failed = False
+        finally:
+            with self._lock:
+                counts = self._writes[table]
+                counts.commits += not failed
+                counts.failures += failed
+                counts.failed_at = steady() if failed else counts.failed_at
+                counts.seconds += time.monotonic() - begun
+
+    def events(self, flow: Flow) -> EventCounts:
+        """Returns a copy of the counts of *flow*."""
+        with self._lock:
+            found = self._events[flow]
+            last = deque(found.last, LAST)
+            return EventCounts(
+                Counter(found.kinds), Counter(found.given_up), found.given_up_at, last
+            )
+
+    def writes(self) -> Mapping[str, WriteCounts]:
+        """Returns a copy of the counts of each table that was written."""
+        with self._lock:
+            return {
+                table: WriteCounts(found.commits, found.failures, found.seconds, found.failed_at)
+                for table, found in self._writes.items()
+            }
+
+
+# A damaged table without positions is moved aside, so that its flow goes on with a new one.
+
+EXPENDABLE: Final = frozenset({"events", "executions", "figures", "leases"})
+"""Without their old rows no record is lost, repeated or translated wrongly."""
+
+MARK: Final = ".damaged-"
+SETTLE_SECONDS: Final = 1.0
+"""How long a claim must stand before it counts: another process may be writing its own."""
+
+ABANDONED_SECONDS: Final = 60.0
+"""How long others wait for the end of a claim; its owner moves a few files."""
+
+MOST_FAILURES: Final = 5
+"""Of reads and writes for one claim; then it is the storage that fails."""
+
+
+class Aside(Protocol):
+    """One table that may be moved aside. Its methods raise the errors of the storage."""
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Lets one thread at a time, of whichever process, into the block."""
+
+    def move(self) -> str:
+        """Gives the table's folder another name, and returns that."""
+
+    def has_moved(self) -> bool:
+        """Returns whether an earlier table of this name was moved, and is still there."""
+
+
+class LocalAside(Aside):
+    """A table in a *folder* of this machine."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def alone(self) -> AbstractContextManager[None]:
+        """Holds a kernel lock."""
+        return hold_commit_lock(self._folder.parent / "_locks" / f"{self._folder.name}.aside")
+
+    def move(self) -> str:
+        """Renames the folder."""
+        return str(self._folder.rename(_new_name(str(self._folder))))
+
+    def has_moved(self) -> bool:
+        """Returns whether a renamed folder lies there."""
+        return any(self._folder.parent.glob(f"{self._folder.name}{MARK}*"))
+
+
+class RemoteAside(Aside):
+    """A table at the URI *path* of any storage; object stores have neither locks nor renames.
+
+    A claim is a small file with its owner's name. Of several that are written at once the last one
+    stays, and each owner reads it again before it acts. Whoever acts looks at the table first.
+    """
+
+    def __init__(self, files: RequestFiles, path: str, settle_seconds: float) -> None:
+        self._files = files
+        self._path = path
+        self._settle_seconds = settle_seconds
+        root, _, table = path.rpartition("/")
+        self._claim = f"{root}/_control/aside-{table}"
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Holds the claim, once its last owner has ended or was silent for long."""
+        self._take(uuid.uuid4().hex)
+        try:
+            yield
+        finally:
+            with suppress(OSError, Py4JError):  # it is taken for abandoned then
+                self._files.delete(self._claim)
+
+    def move(self) -> str:
+        """Renames the folder; an object store copies what is in it, and then deletes that."""
+        name = _new_name(self._path)
+        self._files.rename(self._path, name)
+        return name
+
+    def has_moved(self) -> bool:
+        """Returns whether a renamed folder lies there."""
+        return bool(self._files.find(f"{self._path}{MARK}"))
+
+    def _take(self, mine: str) -> None:
+        other, since, failures = "", time.monotonic(), 0
+        while True:
+            try:
+                found = self._files.read(self._claim)
+                if found == mine:
+                    return
+                if found != other:
+                    other, since = found, time.monotonic()
+                if not found or time.monotonic() - since >= ABANDONED_SECONDS:
+                    self._files.create(self._claim, mine)
+            except (OSError, Py4JError):  # on HDFS, of two that write it one fails
+                failures += 1
+                if failures == MOST_FAILURES:
+                    raise
+            time.sleep(self._settle_seconds)
+
+
+def _new_name(path: str) -> str:
+    return f"{path}{MARK}{time.time_ns()}"
+
 
 _CAUSE = re.compile(r"Caused by: [\w.$]+: ([^\n]+)")
 
@@ -403,3 +591,40 @@ def local_tables(storage: Storage) -> Iterator[Tables]:
     """Yields the tables of *storage*, through a session that ends with the block."""
     with local_spark(storage.access.hadoop) as spark:
         yield Tables(spark, storage.access.state_dir, storage=storage)
+
+
+class SparkReader(StateReader):
+    """Reads tables through Spark, for storage that only Spark can reach."""
+
+    def __init__(self, tables: Tables) -> None:
+        self._tables = tables
+
+    def path(self, table: str) -> str:
+        """Returns the URI of *table*."""
+        return self._tables.path(table)
+
+    def query(self, table: str, sql: str) -> list[dict[str, Any]]:
+        """Returns the rows that *sql* selects from *table*; none if the table does not exist."""
+        return self._tables.query(table, sql)
+
+
+def reader_of(tables: Tables) -> StateReader:
+    """Returns a reader of *tables* for a job: delta-rs where it reaches them, else Spark.
+
+    A query of Spark's over a small table takes a task slot and hundreds of milliseconds.
+
+    Raises:
+        StateError: The state directory has disappeared.
+    """
+    tables.check_folder()  # of a folder that is gone, no row would be an answer
+    is_without = tables.storage.engine == "delta-rs"
+    if not is_without:
+        return SparkReader(tables)
+    return DeltaReader(tables.root, tables.storage, tables.known)
+
+
+@contextmanager
+def open_spark_reader(storage: Storage) -> Iterator[SparkReader]:
+    """Yields a reader of *storage* with a Spark session of its own, which ends with the block."""
+    with local_tables(storage) as tables:
+        yield SparkReader(tables)

@@ -4,15 +4,147 @@ Lists of topics come in as values, and decisions come out.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from types import MappingProxyType
+from typing import Final, Generic, TypeVar
 
-from replication.config.steering import Paused
+from replication.backoff import Backoff
+from replication.config.changes import Paused
+from replication.config.flow_conflicts import END_LOOPS, endless_loops
 from replication.config.tree import FlowConfig
-from replication.model import Chain, NewTopic, Topic, TopicPartition
-from replication.topics.copy_rule import chain_of
+from replication.mm2.filters import NameFilter
+from replication.model import Chain, Flow, NewTopic, Topic, TopicPartition, TopicSetting
+from replication.offsets.copy_rule import CopyRule
 from replication.topics.selection import remote_topics
+
+
+def copy_rule(config: FlowConfig, topics: Iterable[str]) -> CopyRule:
+    """Returns the rule of the flow *config* for *topics* of the source."""
+    chains = {topic: chain for topic in set(topics) if (chain := chain_of(config, topic))}
+    rule = CopyRule(config.record_timestamps, chains=chains, schemas=config.schema_ids)
+    if not config.has_provenance:
+        return rule
+    return replace(rule, mark=config.source.alias, not_to=config.target.alias)
+
+
+def chain_of(config: FlowConfig, topic: str) -> Chain:
+    """Returns the transforms of *topic*: none of heartbeats, which the mirror itself reads.
+
+    What an earlier process wrote is compared by what wrote it.
+    """
+    if topic in config.written_by:
+        return config.written_by[topic]
+    if not config.transforms or config.policy.is_heartbeats_topic(topic):
+        return ()
+    return tuple(one for one in config.transforms if NameFilter(one.topics).accepts(topic))
+
+
+KEY: Final = "min.insync.replicas"
+
+
+def too_few_in_sync(
+    topic: Topic, settings: Mapping[str, TopicSetting], alias: str, servers: str
+) -> str:
+    """Returns why *topic* takes no records that all replicas in sync must have; "" if it does.
+
+    A topic with fewer replicas than that is not named: its brokers count all of them as enough.
+
+    Args:
+        topic: As its cluster describes it.
+        settings: Its settings in effect.
+        alias: Its cluster.
+        servers: The ``bootstrap.servers`` of that cluster.
+    """
+    needed = int(settings[KEY].value or 1) if KEY in settings else 1
+    short = {
+        partition: count
+        for partition, (count, replicas) in enumerate(topic.in_sync)
+        if 0 < count < min(needed, replicas)  # without any it has no leader, as is said elsewhere
+    }
+    if not short:
+        return ""
+    first = next(iter(short))
+    return (
+        f"topic {topic.name} on {alias} takes no records: {KEY}={needed}, and {len(short)} of its "
+        f"{topic.partitions} partitions have fewer replicas in sync (partition {first} has "
+        f"{short[first]}); start the brokers that hold the others, or lower it with: kafka-configs "
+        f"--bootstrap-server {servers} --alter --entity-type topics --entity-name {topic.name} "
+        f"--add-config {KEY}={min(short.values())}"
+    )
+
+
+def codecs_of_copies(
+    topics: Collection[str],
+    newest: Mapping[str, Sequence[str]],
+    known: Mapping[str, str],
+    otherwise: str,
+) -> dict[str, str]:
+    """Returns a codec for each of *topics*.
+
+    A topic with several producers may have batches of several codecs. Its copies keep the codec
+    that they have while one of the newest batches has it, for a change costs a generation.
+
+    Args:
+        topics: Upstream names.
+        newest: The codecs of a topic's newest batches, newest first; none for a topic without one.
+        known: The codecs so far.
+        otherwise: That of a topic of which nothing is known.
+    """
+    return {
+        topic: _codec(newest.get(topic, ()), known.get(topic, otherwise))
+        for topic in sorted(topics)
+    }
+
+
+def _codec(newest: Sequence[str], known: str) -> str:
+    return known if known in newest or not newest else newest[0]
+
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    failures: int
+    at: float
+
+
+class RetryTimes(Generic[KeyT]):
+    """The keys that failed, and the time of the next attempt of each, by the caller's clock.
+
+    Args:
+        backoff: The pauses.
+    """
+
+    def __init__(self, backoff: Backoff) -> None:
+        self._backoff = backoff
+        self._retries: dict[KeyT, _Retry] = {}
+
+    def failed(self, key: KeyT, now: float) -> float:
+        """Says that an attempt failed, and returns the seconds until the next one."""
+        failures = self._retries[key].failures + 1 if key in self._retries else 1
+        pause = self._backoff.after(failures)
+        self._retries[key] = _Retry(failures, now + pause)
+        return pause
+
+    def retry_now(self, key: KeyT, now: float) -> None:
+        """Makes the next attempt due; its failure counts as a first one."""
+        self._retries[key] = _Retry(0, now)
+
+    def succeeded(self, key: KeyT) -> None:
+        """Says that there is nothing left to try; the next failure is a first one."""
+        self._retries.pop(key, None)
+
+    def waiting(self, now: float) -> frozenset[KeyT]:
+        """Returns the keys whose next attempt is not due yet."""
+        return frozenset(key for key, retry in self._retries.items() if retry.at > now)
+
+    def is_due(self, now: float) -> bool:
+        """Returns whether any attempt is due."""
+        return any(retry.at <= now for retry in self._retries.values())
+
 
 NO_CONFIGS: Mapping[str, Mapping[str, str]] = MappingProxyType({})
 
@@ -273,3 +405,132 @@ def _shared_remotes(topics: Mapping[str, str]) -> dict[str, str]:
         if len(names) > 1
         for name in names
     }
+
+
+# Flows that must not run side by side: two writers of one topic, or a replication loop.
+
+Edges = dict[tuple[str, str], bool]
+"""From where to where topics are copied, such as A:t and B:t, as `endless_loops` takes them."""
+
+
+def find_conflicts(
+    flow: Flow, plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
+) -> dict[str, str]:
+    """Finds why topics of *flow* must not be copied beside other flows, by their upstream names.
+
+    A target topic with two writers is copied at least once, which all of its writers must declare.
+    Flows that replicate a topic in a circle, such as two identity flows A->B and B->A, copy its
+    records without end. The other flows' plans are without conflicts among each other.
+
+    Args:
+        flow: Whose topics are to be left out.
+        plans: Each flow's plan.
+        cluster_ids: Alias -> the cluster's own id, so that two aliases of one cluster count as one.
+    """
+    name_of = _names(cluster_ids)
+    writers: dict[str, list[Flow]] = defaultdict(list)
+    edges: Edges = {}
+    for other, plan in sorted(plans.items(), key=lambda item: item[0]):
+        if other != flow:
+            for start, end, is_ended in _edges(other, plan, name_of):
+                writers[end].append(other)
+                edges[start, end] = is_ended and edges.get((start, end), True)
+    found: dict[str, str] = {}
+    own: dict[tuple[str, str], str] = {}
+    source, target = name_of[flow.source], name_of[flow.target]
+    for name, remote in plans[flow].topics.items():
+        start, end = f"{source}:{name}", f"{target}:{remote}"
+        others = writers.get(end, [])
+        if all(remote in plans[writer].shared for writer in (flow, *others) if others):
+            own[start, end] = name
+        else:
+            found[name] = _two_writers(flow, name, remote, others)
+    while own:
+        loops = endless_loops(edges | _own_edges(own, plans[flow], edges))
+        closing = {edge: path for path in loops for edge in pairwise(path) if edge in own}
+        if not closing:
+            break
+        found |= {own.pop(edge): _loop(path) for edge, path in closing.items()}
+    return found
+
+
+def find_all_conflicts(
+    plans: Mapping[Flow, TopicPlan], cluster_ids: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Returns what `find_conflicts` finds if the flows start in this order, one line each."""
+    lines: list[str] = []
+    admitted: dict[Flow, TopicPlan] = {}
+    for flow, plan in plans.items():
+        found = find_conflicts(flow, {**admitted, flow: plan}, cluster_ids)
+        lines += (f"{flow}: {text}" for text in found.values())
+        admitted[flow] = plan.without(found)
+    return tuple(lines)
+
+
+def find_topic_loops(
+    flows: Collection[FlowConfig],
+    names: Mapping[str, Collection[str]],
+    cluster_ids: Mapping[str, str],
+) -> tuple[str, ...]:
+    """Returns the replication loop that *flows* would run into, as one line; none if there is none.
+
+    Topics that a flow would create are followed through the other flows, so that a loop is found
+    before the first record is copied.
+
+    Args:
+        flows: All flows that may run, in this process or in others.
+        names: The topics that exist, by the alias of their cluster.
+        cluster_ids: As in `find_conflicts`.
+    """
+    name_of = _names(cluster_ids)
+    existing: dict[str, set[str]] = defaultdict(set)
+    for alias, topics in names.items():
+        existing[name_of[alias]].update(topics)
+    edges: Edges = {}
+    for _ in flows:  # a topic passes each flow once, unless there is a loop
+        for flow in flows:
+            source, target = name_of[flow.flow.source], name_of[flow.flow.target]
+            remote = remote_topics(flow, existing[source])
+            existing[target].update(remote.values())
+            for name, copy in remote.items():
+                edge = f"{source}:{name}", f"{target}:{copy}"
+                is_ended = flow.has_provenance and flow.shares(copy)
+                edges[edge] = is_ended and edges.get(edge, True)
+    return tuple(_loop(path) for path in endless_loops(edges)[:1])
+
+
+def _two_writers(flow: Flow, name: str, remote: str, others: Iterable[Flow]) -> str:
+    writers = ", ".join(map(str, others))
+    return (
+        f"flow {writers} writes topic {remote} on cluster {flow.target}, to which {flow} would "
+        f"copy {name}; exclude it from all flows but one with topics.exclude, or name {remote} in "
+        "replication.aggregate.topics of each of them, which then copy it at least once"
+    )
+
+
+def _names(cluster_ids: Mapping[str, str]) -> dict[str, str]:
+    """Returns the first alias of each alias's cluster: two may be of one cluster."""
+    first = {uid: alias for alias, uid in sorted(cluster_ids.items(), reverse=True)}
+    return {alias: first[uid] for alias, uid in cluster_ids.items()}
+
+
+def _edges(
+    flow: Flow, plan: TopicPlan, name_of: Mapping[str, str]
+) -> Iterator[tuple[str, str, bool]]:
+    for name, remote in plan.topics.items():
+        start, end = f"{name_of[flow.source]}:{name}", f"{name_of[flow.target]}:{remote}"
+        yield start, end, plan.ends_loop(remote)
+
+
+def _own_edges(own: Mapping[tuple[str, str], str], plan: TopicPlan, others: Edges) -> Edges:
+    return {
+        edge: plan.ends_loop(plan.topics[name]) and others.get(edge, True)
+        for edge, name in own.items()
+    }
+
+
+def _loop(path: Iterable[str]) -> str:
+    return (
+        f"replication loop: {' -> '.join(path)}; exclude the topic from one of these flows with "
+        f"topics.exclude, use the default replication policy, or write for each of them {END_LOOPS}"
+    )

@@ -1,30 +1,214 @@
 """Prepares the target's topics: lists, selects, creates and grows; returns the plan."""
 
 import time
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Literal
 
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
-from replication.kafka.cluster import Cluster
-from replication.kafka.rejections import Rejections
-from replication.kafka.same_cluster import are_one, have_one_id
+from replication.kafka.cluster import Cluster, Rejections, are_one, have_one_id
 from replication.log import Log
-from replication.model import Topic
-from replication.topics.configs import describe_losses, settings_to_create
-from replication.topics.in_sync import too_few_in_sync
-from replication.topics.list_notes import names_settings, setting_notes, topic_notes
+from replication.model import Flow, NewTopic, Topic
+from replication.topics.acls import Resource, describe_acls, named_topics
+from replication.topics.configs import (
+    SettingTrials,
+    by_weight,
+    describe_losses,
+    settings_to_create,
+    with_settings,
+)
 from replication.topics.selection import (
+    aliased_topics,
     impossible_copies,
+    names_settings,
     remote_topics,
     selects_nothing,
+    setting_notes,
+    topic_notes,
 )
-from replication.topics.topic_plan import TopicPlan, plan_topics
-from replication.upkeep.aliased import find_aliased
-from replication.upkeep.create import RemoteTopics
+from replication.topics.topic_plan import TopicPlan, plan_topics, too_few_in_sync
 
 log = Log(__name__)
+
+# Creates remote topics with all settings of their source topics that the target takes.
+
+
+class RemoteTopics:
+    """The topics to create on one target; `create` may be called again with some of them.
+
+    Args:
+        flow: The flow.
+        target: Its target.
+        topics: The topics, each with the settings that it should have.
+
+    Attributes:
+        made: Those that `create` has created, and no other process at the same moment.
+    """
+
+    def __init__(self, flow: Flow, target: Cluster, topics: Collection[NewTopic]) -> None:
+        self.log = log.bind(flow)
+        self._target = target
+        self._topics = {topic.name: topic for topic in topics}
+        self._trials: dict[str, SettingTrials] = {}
+        self.made = set[str]()
+
+    def create(self, names: Collection[str]) -> dict[str, Topic]:
+        """Creates the topics of *names*, and logs the settings that they do not have.
+
+        Raises:
+            CallError: The target rejects a topic whatever its settings are, or does not answer.
+        """
+        wanted = [topic for name, topic in self._topics.items() if name in names]
+        created = self._target.create_topics(wanted, self._simplify, self.made)
+        for name in sorted(created.keys() & self._trials.keys()):
+            self._warn(name, self._trials.pop(name).rejected)
+        return created
+
+    def _simplify(self, rejected: Mapping[str, str]) -> Iterator[NewTopic]:
+        """Yields *rejected* topics with the largest sets of settings that the target takes."""
+        for name, reason in rejected.items():
+            trials = SettingTrials.of(by_weight(key for key, _ in self._topics[name].configs))
+            if trials.waiting:
+                trials.settle(reason)
+                self._trials[name] = trials
+        while open_trials := {name: self._trials[name] for name in rejected if self._is_open(name)}:
+            reasons = self._target.try_topics(
+                with_settings(self._topics[name], {*trials.taken, *trials.waiting[0]})
+                for name, trials in open_trials.items()
+            )
+            for name, trials in open_trials.items():
+                trials.settle(reasons.get(name))
+        for name in rejected:
+            if name in self._trials:
+                yield with_settings(self._topics[name], self._trials[name].taken)
+
+    def _is_open(self, name: str) -> bool:
+        return name in self._trials and bool(self._trials[name].waiting)
+
+    def _warn(self, name: str, reasons: Mapping[str, str]) -> None:
+        values = dict(self._topics[name].configs)
+        for key, reason in reasons.items():
+            self.log.warning(
+                "setting_rejected",
+                topic=name,
+                key=key,
+                value=values[key],
+                text=f"the topic was created without this setting: {reason}",
+            )
+
+
+# Finds topics of the source that are left out because their names begin with an alias.
+#
+# Such a name reads as a copy's. If it is one, nobody misses it; if not, its records are not
+# copied, and an operator must know. MirrorMaker 2 copies topics that begin with the source's own
+# alias up to 4.3, so what it has copied must not end without a decision.
+
+
+@dataclass(frozen=True, slots=True)
+class Aliased:
+    """Why topics are left out, by name.
+
+    Args:
+        left_out: Those without a copy on the target.
+        copied: Those that another replicator has copied.
+    """
+
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    copied: Mapping[str, str] = field(default_factory=dict)
+
+
+def find_aliased(config: FlowConfig, target: Cluster, names: Collection[str]) -> Aliased:
+    """Returns the topics among the source's *names* that are left out, and may be no copies.
+
+    Raises:
+        ClusterError: The target does not answer.
+    """
+    found = aliased_topics(config, names)
+    if not found:
+        return Aliased()
+    flow, policy = config.flow, config.policy
+    remote = {name: policy.remote_topic(flow.source, name) for name in found}
+    origin = {name: policy.upstream_topic(name) or "" for name in found}
+    wanted = {*remote.values(), *origin.values()} - {""}
+    existing = Rejections().call(target.describe, wanted)
+    left_out, copied = {}, {}
+    for name, alias in found.items():
+        if alias == flow.source and remote[name] in existing:
+            copied[name] = _reason(alias) + (
+                f"; but {remote[name]} exists on {flow.target}, so another replicator has copied "
+                "it, such as MirrorMaker 2 before 4.4, and its copy would end here"
+            )
+        elif alias == flow.source or origin[name] not in existing:
+            left_out[name] = _reason(alias)
+    return Aliased(left_out, copied)
+
+
+def _reason(alias: str) -> str:
+    return (
+        f"the name begins with the alias {alias}, so the topic is taken for a copy and not copied "
+        "again, as in MirrorMaker 2 since 4.4. To copy it, choose another alias, another "
+        "replication.policy.separator or IdentityReplicationPolicy; else add it to topics.exclude"
+    )
+
+
+# What the mirror's user may not do with the topics of a flow. Changes nothing.
+
+Operation = Literal["READ", "WRITE"]
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRight:
+    """What is not allowed.
+
+    Args:
+        alias: The cluster.
+        servers: Its ``bootstrap.servers``.
+        operation: Kafka's name of what is not allowed.
+        topic: With what.
+    """
+
+    alias: str
+    servers: str
+    operation: Operation
+    topic: str
+
+    def __str__(self) -> str:
+        return f"{self.operation} on topic {self.topic} of {self.alias} is not allowed"
+
+    def line(self, principal: str) -> str:
+        """Returns the line of kafka-acls that allows it to *principal*."""
+        (line,) = describe_acls(
+            {Resource("topic", self.topic): (self.operation,)}, principal, self.servers
+        )
+        return line
+
+
+def missing_rights(
+    config: FlowConfig, plan: TopicPlan, source: Cluster, target: Cluster
+) -> tuple[MissingRight, ...]:
+    """Returns what a flow needs of topics that exist, and its user may not do.
+
+    A topic is not listed if the user may do nothing with it, so those that the file names are
+    asked for as well.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+    """
+    copies = [remote for remote in plan.topics.values() if remote in plan.remote_ids]
+    letters = [config.letters.letters_topic] if config.letters.kind == "topic" else []
+    asked: tuple[tuple[Cluster, Operation, frozenset[str]], ...] = (
+        (source, "READ", frozenset(plan.topics) | named_topics(config)),
+        (target, "WRITE", frozenset([*copies, *letters])),
+        (target, "READ", frozenset([*copies, *letters])),
+    )
+    return tuple(
+        MissingRight(cluster.alias, cluster.servers, operation, name)
+        for cluster, operation, topics in asked
+        for name in cluster.denied(operation, topics)
+    )
+
 
 ELECTION_SECONDS = 3.0
 """How long partitions may be without a leader before they are left out: an election is short."""

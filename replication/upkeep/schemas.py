@@ -9,8 +9,15 @@ from typing import Final, TypeVar
 from replication.errors import GuardError
 from replication.kafka.registry import FORBIDDEN, Registry, RegistryError
 from replication.schemas.difference import Held, RegistryDifference, difference, waves
-from replication.schemas.subjects import on_target, subject_for, topic_of
-from replication.schemas.values import Part, Reference, Schema, Version
+from replication.schemas.values import (
+    Part,
+    Reference,
+    Schema,
+    Version,
+    on_target,
+    subject_for,
+    topic_of,
+)
 
 SHOWN = 20
 """How many conflicts an error names."""

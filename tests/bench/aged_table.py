@@ -15,12 +15,11 @@ from pyspark.sql import SparkSession
 from replication.config.group_settings import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.spark.local import spark_jars
-from replication.spark.session import local_session
-from replication.state.delta_reader import DeltaReader
+from replication.spark.session import local_session, spark_jars
+from replication.state.delta import DeltaReader
 from replication.state.maintenance import Maintenance
-from replication.state.offset_rows import OFFSET_RUNS
 from replication.state.offset_table import OffsetTable
+from replication.state.table_reader import OFFSET_RUNS
 from replication.state.tables import Tables, now
 
 FLOW, PARTITION, IDS = Flow("A", "B"), TopicPartition("orders", 0), {"orders": "id"}

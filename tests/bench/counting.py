@@ -15,9 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from replication.model import TopicPartition
-from replication.spark.local import spark_jars
-from replication.spark.projection import counts_column
-from replication.spark.session import local_session
+from replication.spark.progress import counts_column
+from replication.spark.session import local_session, spark_jars
 
 RECORDS = 3_000_000
 ROUNDS = 3

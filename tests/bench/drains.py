@@ -25,13 +25,11 @@ from rich.table import Table
 from replication.config.group_settings import StateConfig
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.spark.late import LateSession
-from replication.spark.session import driver_jvm
+from replication.spark.session import LateSession, driver_jvm
 from replication.state.claim import LEASE_PARTS, Claim, LeaseName
-from replication.state.delta_reader import DeltaReader
+from replication.state.delta import DeltaReader
 from replication.state.executions import EXECUTIONS, Execution, TopicEnd, rows_of
-from replication.state.lease import hold_lease
-from replication.state.lease_book import LeaseBook
+from replication.state.lease import LeaseBook, hold_lease
 from replication.state.maintenance import TIME, Maintenance
 from replication.state.offset_table import OffsetTable
 from replication.state.schemas import short_properties

@@ -31,8 +31,8 @@ from rich.table import Table
 
 from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
-from replication.demo.latency import percentile
 from replication.demo.topic_log import log_ends
+from replication.demo.workload import percentile
 from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
 from tests.bench.options import add_setting_option, assignments, new_parser, positive
 from tests.bench.peers import MM2_JVM, MODES, Contender, Mirror, PlainCopy, Race, running

@@ -26,12 +26,11 @@ from rich.console import Console
 from rich.table import Table
 
 from replication.model import TopicPartition
-from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.offsets.thinning import RESOLUTION
-from replication.spark.frames import frame_of
-from replication.state.delta_reader import DeltaReader
-from replication.state.offset_rows import COMPACTED, OFFSET_RUNS
+from replication.offsets.runs import RESOLUTION, FinishedRuns, OffsetRun
+from replication.spark.counting import frame_of
+from replication.state.delta import DeltaReader
 from replication.state.offset_table import OffsetTable, due_after
+from replication.state.table_reader import COMPACTED, OFFSET_RUNS
 from replication.state.tables import Tables
 from tests.bench.aged_table import FLOW, IDS, INTERVAL_SECONDS, RUNS, month, seconds, session
 from tests.bench.usage import usage

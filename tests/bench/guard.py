@@ -16,9 +16,8 @@ from rich.console import Console
 from rich.table import Table
 
 from replication.model import Transform
-from replication.spark.local import spark_jars
-from replication.spark.session import local_session
-from replication.spark.transforms import HEADERS, transformed
+from replication.spark.copies import HEADERS, transformed
+from replication.spark.session import local_session, spark_jars
 from tests.bench.transforms import SQL, VALUE
 from tests.bench.usage import usage
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from replication.demo.latency import percentile
 from replication.demo.topic_log import offset_range
+from replication.demo.workload import percentile
 from tests.bench.usage import Usage
 
 WARM_UP_SECONDS = 60  # the contender's JVM still compiles what copies single records

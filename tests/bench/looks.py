@@ -20,9 +20,9 @@ from replication.config.home import home
 from replication.demo.brokers import Broker, BrokerSettings, running
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.kafka.cluster import Cluster
-from replication.kafka.epoch_ends import parted_at
+from replication.kafka.java_admin import parted_at
 from replication.model import TopicPartition
-from replication.offsets.epochs import Stamp
+from replication.offsets.runs import Stamp
 from tests.bench.many import broker_heap_mb, raise_file_limit
 from tests.bench.options import new_parser, positive
 

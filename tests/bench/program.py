@@ -15,8 +15,7 @@ from typing import Final
 from rich.console import Console
 
 from replication.config.home import home
-from replication.demo.brokers import Broker, BrokerSettings, running, two_clusters
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port, running, two_clusters
 from replication.errors import ReplicationError
 from tests.bench.latency import LatencyError
 from tests.bench.requests import RequestError

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from replication.config.home import home
-from replication.demo.brokers import Broker
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, free_port
 
 BEANS: Final = "kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*,*"
 LINE: Final = re.compile(r"\brequest=(\w+)\b.*:Count=(\d+)$", re.MULTILINE)

@@ -26,19 +26,23 @@ from rich.table import Table
 
 from replication.config.home import home
 from replication.demo.brokers import QUICK_COMPACTION, BrokerSettings, two_clusters
-from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.topic_log import TopicLog, log_ends
-from replication.demo.workload import create_topic, plain_records, send_transactions, sending
+from replication.demo.workload import (
+    create_compacted_topic,
+    create_topic,
+    plain_records,
+    send_transactions,
+    sending,
+)
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.consumer_groups import Groups
 from replication.mm2.wire import OffsetSync
 from replication.model import Committed, Flow, TopicPartition
-from replication.spark.local import spark_jars
-from replication.spark.session import jvm_of, local_session
+from replication.spark.session import jvm_of, local_session, spark_jars
 from replication.state.tables import Tables
-from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
+from replication.upkeep.groups import checkpoints_topic, read_checkpoints
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.frames import frame
 from tests.support.local import Clusters

@@ -26,9 +26,8 @@ from rich.console import Console
 
 from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
-from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic
+from replication.demo.workload import PacedProducer, create_topic
 from replication.model import Flow
 from tests.bench.options import add_setting_option, assignments, new_parser
 from tests.bench.usage import usage

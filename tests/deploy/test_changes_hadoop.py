@@ -11,14 +11,16 @@ from replication.config.state_access import StateAccess
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.guard import Accepted
 from replication.offsets.moved import Moving
-from replication.state.accept_requests import (
-    AcceptRequest,
-    pending_acceptances,
-    request_acceptance,
-)
 from replication.state.change_files import Applied, open_changes
-from replication.state.move_requests import MoveRequest, pending_moves, request_moves
-from replication.state.requests import open_channel
+from replication.state.requests import (
+    AcceptRequest,
+    MoveRequest,
+    open_channel,
+    pending_acceptances,
+    pending_moves,
+    request_acceptance,
+    request_moves,
+)
 from tests.support.hadoop import mini_hadoop
 from tests.support.s3 import BUCKET, s3_server
 

@@ -19,17 +19,13 @@ from deltalake.exceptions import CommitFailedError
 from replication.config.state_access import StateAccess
 from replication.errors import SetupError, StateError
 from replication.model import Flow
-from replication.state.compaction import compacted
-from replication.state.delta_reader import DeltaReader, delta_table
-from replication.state.delta_writer import LocalTable
+from replication.state.delta import DeltaReader, LocalTable, delta_table
 from replication.state.engine_mark import claim_engine
-from replication.state.object_files import ObjectFiles
-from replication.state.open_storage import storage_for
-from replication.state.request_files import MOST_BYTES
-from replication.state.schemas import SCHEMAS
-from replication.state.storage import Storage
+from replication.state.files import MOST_BYTES, ObjectFiles
+from replication.state.offset_table import compacted
+from replication.state.schemas import SCHEMAS, DamagedTableError, table_errors
+from replication.state.storage import Storage, storage_for
 from replication.state.stored_table import Query, Replacement
-from replication.state.table_errors import DamagedTableError, table_errors
 from tests.support.damage import DAMAGES
 from tests.support.hadoop import hadoop_clients, mini_hadoop
 from tests.support.s3 import BUCKET, forgetful, lossy, s3_server
@@ -41,8 +37,8 @@ ROUNDS = 30  # of a race
 WRITER = """
 import json, sys
 from replication.config.state_access import StateAccess
-from replication.state.delta_reader import delta_table
-from replication.state.open_storage import storage_for
+from replication.state.delta import delta_table
+from replication.state.storage import storage_for
 from replication.state.schemas import SCHEMAS
 state_dir, hadoop, first, count = sys.argv[1], json.loads(sys.argv[2]), *map(int, sys.argv[3:])
 table = delta_table(storage_for(StateAccess(state_dir, hadoop, "delta-rs")), "leases")

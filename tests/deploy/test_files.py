@@ -17,8 +17,7 @@ from replication.deploy.artifacts import build
 from replication.deploy.submit import NO_HALF_DRIVER
 from replication.errors import SetupError
 from replication.spark.acknowledged import PLUGIN, PLUGINS
-from replication.spark.session import REQUIRED
-from replication.spark.static_settings import STATIC
+from replication.spark.session import REQUIRED, STATIC
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT, jars
 
 DEPLOY = REPOSITORY / "conf" / "deploy"

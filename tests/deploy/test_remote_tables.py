@@ -12,12 +12,10 @@ from replication.errors import StateError
 from replication.model import Flow
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
-from replication.state.aside import RemoteAside
-from replication.state.open_storage import storage_for
-from replication.state.request_files import HadoopFiles
-from replication.state.spark_reader import reader_of
-from replication.state.table_errors import DamagedTableError
-from replication.state.tables import Tables
+from replication.state.files import HadoopFiles
+from replication.state.schemas import DamagedTableError
+from replication.state.storage import storage_for
+from replication.state.tables import RemoteAside, Tables, reader_of
 from tests.support.damage import DAMAGES
 from tests.support.frames import frame
 from tests.support.hadoop import Hadoop, mini_hadoop

@@ -10,7 +10,7 @@ import pytest
 
 from replication.demo.topic_log import log_ends
 from replication.model import Flow
-from replication.state.delta_reader import DeltaReader
+from replication.state.delta import DeltaReader
 from tests.support.flows import unique_flow
 from tests.support.hadoop import (
     DRIVER,

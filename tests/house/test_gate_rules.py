@@ -113,7 +113,7 @@ ELSEWHERE = files("topics/test_acls", "commands/test_plan")
         ("replication/jvm/source/SharedReader.java", SOURCE + LETTERS[1:]),
         ("replication/jvm/producer/PartitionCopy.java", LETTERS + SOURCE),
         ("replication/jvm/calls/Ownership.java", LEASES + SOURCE[2:]),
-        ("replication/state/lease_book.py", LEASES),
+        ("replication/state/lease.py", LEASES),
         ("replication/state/letter_rows.py", LETTERS + LEASES),
         ("replication/offsets/dead_letter.py", LETTERS + SOURCE[2:]),
         ("replication/serve/app.py", []),
@@ -131,7 +131,7 @@ def test_a_change_of_the_data_path_takes_all_tests_of_its_subject_whatever_the_t
 
 
 def test_the_tests_of_the_narrow_subject_run_first() -> None:
-    changed = frozenset({"replication/flows/replicate/letter_box.py"})
+    changed = frozenset({"replication/flows/replicate/dead_letters.py"})
     tests = SOURCE + LETTERS + ELSEWHERE
     found = choose(tests, Situation(0, changed), UNKNOWN)
     placed = list(places(tests, found, UNKNOWN, {}, changed))
@@ -143,8 +143,8 @@ def test_the_tests_of_the_narrow_subject_run_first() -> None:
 @pytest.mark.parametrize(
     ("test", "changed", "rank"),
     [
-        (LETTERS[0], "replication/flows/replicate/letter_box.py", 0),
-        (ELSEWHERE[0], "replication/topics/acl_sync.py", 0),
+        (LETTERS[0], "replication/flows/replicate/dead_letters.py", 0),
+        (ELSEWHERE[0], "replication/topics/acls.py", 0),
         (replace(LEASES[0], imports=frozenset({"replication.log"})), "replication/log.py", 1),
         (replace(LEASES[0], helped_by=frozenset({"replication.log"})), "replication/log.py", 2),
         (LEASES[0], "replication/log.py", None),

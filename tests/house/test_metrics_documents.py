@@ -3,7 +3,7 @@
 import re
 
 from replication.figures.registry import FIGURES
-from replication.metrics.mm2_names import OF_TOPICS
+from replication.metrics.collector import OF_TOPICS
 from tests.support.documents import SPAN, table, text_of
 from tests.support.local import REPOSITORY
 from tests.support.prometheus import rules

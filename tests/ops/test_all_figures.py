@@ -12,7 +12,7 @@ from confluent_kafka import TopicPartition as Partition
 
 from replication.config.file import load_config
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from replication.demo.workload import create_topic
 from replication.errors import NoAnswerError
 from replication.figures.registry import FIGURES, PREFIX

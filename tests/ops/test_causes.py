@@ -15,10 +15,10 @@ import pytest
 
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.brokers import running as running_brokers
-from replication.demo.mirror_process import MirrorProcess
+from replication.demo.play import MirrorProcess
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
-from replication.state.commit_lock import hold_commit_lock
+from replication.state.locks import hold_commit_lock
 from tests.support.commands import replication, start_mirror
 from tests.support.driver import page
 from tests.support.known_load import load

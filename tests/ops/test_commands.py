@@ -13,7 +13,7 @@ from replication.figures.observation import EventRow, Observation, PartitionFigu
 from replication.figures.words import Holder
 from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Flow
-from replication.state.delta_writer import LocalTable
+from replication.state.delta import LocalTable
 from replication.state.schemas import SCHEMAS
 from tests.support.cli import ok, run
 from tests.support.flows import unique_flow

@@ -10,14 +10,13 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
-from replication.figures.clocks import steady
-from replication.figures.health import Code, Condition
-from replication.figures.observation import Observation
+from replication.figures.lag import steady
+from replication.figures.observation import Code, Condition, Observation
 from replication.figures.words import Holder
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.heartbeats import emit_once
 from replication.flows.observe.clocks import Clocks
-from replication.flows.observe.questions import RareQuestions
+from replication.flows.observe.observer import RareQuestions
 from replication.flows.observe.sight import FlowSight
 from replication.flows.publish.publisher import FlowPublisher
 from replication.model import Committed, TopicPartition

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.scene import FLOW, kafka_jars
+from replication.demo.play import FLOW, kafka_jars
 from tests.support.kept_demo import kept_demo
 from tests.support.serving import Served
 from tests.support.waiting import wait_until

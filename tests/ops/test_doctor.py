@@ -9,10 +9,10 @@ from confluent_kafka import Consumer
 
 from replication.config.file import load_config
 from replication.config.keys import REPLICATION_FACTORS
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, free_port
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
-from replication.kafka.group_members import GroupMembers
+from replication.kafka.consumer_groups import GroupMembers
 from replication.state.claim import LeaseName
 from tests.support.cli import run
 from tests.support.doctored import (

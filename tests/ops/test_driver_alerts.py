@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from replication.demo.workload import create_topic
 from replication.figures.registry import PREFIX
 from replication.model import Flow

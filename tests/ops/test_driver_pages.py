@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from tests.support.commands import start_mirror
 from tests.support.driver import START_SECONDS, page, running, with_port
 from tests.support.kubernetes import MANIFESTS

@@ -12,10 +12,10 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
-from replication.figures.clocks import steady
 from replication.figures.histogram import BOUNDS
+from replication.figures.lag import steady
 from replication.figures.observation import Observation
-from replication.flows.observe.topics import RATE_SECONDS
+from replication.flows.observe.sight import RATE_SECONDS
 from replication.model import Mode, Position, TopicPartition
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
 from replication.model import Committed, TopicPartition
-from replication.state.job_lock import hold_jobs
+from replication.state.locks import hold_jobs
 from tests.support.cli import ok, run
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.groups import commit

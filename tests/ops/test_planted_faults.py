@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from replication.config.keys import REPLICATION_FACTORS
-from replication.demo.brokers import BrokerSettings, running
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, BrokerSettings, free_port, running
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
 from tests.support.cli import run

@@ -12,14 +12,13 @@ from typing import Any
 
 import pytest
 
-from replication.app.metrics_server import served
-from replication.app.pulse import Pulse
-from replication.demo.ports import free_port
+from replication.app.http_server import Pulse, served
+from replication.demo.brokers import free_port
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.figures.observation import GroupFigures, Observation
 from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, names_at
+from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
-from replication.metrics.page import MetricsPage
 from replication.model import Flow
 from tests.support.documents import anchors, text_of
 from tests.support.local import REPOSITORY

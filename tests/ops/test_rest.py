@@ -10,8 +10,7 @@ from urllib.parse import quote
 import pytest
 from openapi_spec_validator import validate
 
-from replication.figures.document import document
-from replication.figures.observation import Observation
+from replication.figures.observation import Observation, document
 from replication.figures.registry import FIGURES, names_at
 from replication.serve.sight import Seen
 from tests.support.serving import AB, GROUPS, Served, observed, serving

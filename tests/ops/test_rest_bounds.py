@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.accept import Acceptance
+from replication.control.starts import Acceptance
 from replication.control.translate import Question
 from replication.model import Flow
 from replication.offsets.guard import StartOffset

@@ -17,7 +17,7 @@ from replication.model import Flow
 from replication.serve.sight import Seen
 from replication.serve.tokens import new_token
 from replication.state.change_files import Applied, ChangeFiles
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 from tests.support.said import SaidLines
 from tests.support.serving import EVIL, FORM, Reply, Served, bearer, observed, serving, submit
 

@@ -11,7 +11,7 @@ from replication.config.file import load_config
 from replication.demo.workload import create_topic
 from replication.serve.sight import Seen
 from replication.serve.tokens import new_token
-from replication.state.move_requests import pending_moves
+from replication.state.requests import pending_moves
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW, write_config
 from tests.support.numbered import drain, numbered, numbers

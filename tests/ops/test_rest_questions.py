@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.model import Committed, TopicPartition
 from replication.serve.sight import Seen
-from replication.state.job_lock import hold_jobs
+from replication.state.locks import hold_jobs
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.groups import commit
 from tests.support.local import Clusters

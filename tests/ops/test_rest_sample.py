@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import pytest
 
 from replication.demo.workload import ProducedRecord, create_topic
-from replication.serve.samples import SECONDS
+from replication.serve.changes import SECONDS
 from replication.serve.sight import Seen
 from replication.serve.tokens import new_token
 from tests.support.local import Clusters

@@ -122,7 +122,7 @@ def test_a_certificate_that_is_replaced_is_shown_to_the_next_client(
 def test_files_that_are_half_written_keep_the_old_ones_and_this_is_said_once(
     https: Served, own: Path, made: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "replication.serve.tls")
+    caplog.set_level("INFO", "replication.serve.run")
     whole = (made / "next.crt").read_text()
     for part in (whole[:500], whole, ""):  # half of it, one of the two files, nothing
         (own / "tls.crt").write_text(part)

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from replication.config.file import load_config
-from replication.demo.mirror_process import MirrorProcess
+from replication.demo.play import MirrorProcess
 from replication.demo.workload import create_topic
 from replication.figures.observation import Observation
 from replication.figures.words import Holder

@@ -11,13 +11,11 @@ from replication.config.tree import FlowConfig
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, NoAnswerError
-from replication.figures.document import document
-from replication.figures.observation import Observation, PartitionFigures, TopicFigures
+from replication.figures.observation import Observation, PartitionFigures, TopicFigures, document
 from replication.figures.words import Holder
 from replication.flows.publish.publisher import FlowPublisher
 from replication.kafka.cluster import Cluster
-from replication.kafka.status_reader import StatusReader
-from replication.kafka.status_topic import ROUND_SECONDS, SETTINGS, StatusClients
+from replication.kafka.status_topic import ROUND_SECONDS, SETTINGS, StatusClients, StatusReader
 from replication.model import Flow, Part, Topic
 from tests.support.flows import flow_config, unique_flow
 from tests.support.java_tools import status_store

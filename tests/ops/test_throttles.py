@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.figures.clocks import steady
+from replication.figures.lag import steady
 from replication.figures.observation import Observation
 from replication.flows.observe.sight import FlowSight
+from replication.spark.acknowledged import ReportedFigures
 from replication.spark.kafka_options import client_id, named
-from replication.spark.reported_figures import ReportedFigures
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.local import Clusters
 from tests.support.quotas import set_quota

@@ -7,9 +7,14 @@ from itertools import islice
 
 from confluent_kafka import KafkaException
 
-from replication.demo.compacted_topic import create_compacted_topic
-from replication.demo.paced import PacedProducer
-from replication.demo.workload import ProducedRecord, create_topic, plain_records, sending
+from replication.demo.workload import (
+    PacedProducer,
+    ProducedRecord,
+    create_compacted_topic,
+    create_topic,
+    plain_records,
+    sending,
+)
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition

@@ -21,12 +21,11 @@ from threading import Event
 from replication.config.home import home
 from replication.config.state_access import StateAccess
 from replication.demo.brokers import QUICK_COMPACTION, Broker, BrokerSettings, running
-from replication.demo.latency import LatencyProbe, percentile
-from replication.demo.workload import create_topic, plain_records, sending
+from replication.demo.workload import LatencyProbe, create_topic, percentile, plain_records, sending
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from replication.state.readers import open_reader
+from replication.state.delta import open_reader
 from tests.soak.load import PLAIN, RECORD_BYTES, Load, patient_cluster
 from tests.soak.verdict import Verdict, judge_topic
 from tests.support.mirror_files import FLOW

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from replication.demo.mirror_process import MirrorProcess
+from replication.demo.play import MirrorProcess
 from replication.errors import ClusterError, FlowError, LeaseError
 from replication.model import Mode
 from tests.support.local import SCRIPT

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.spark.checkpoint import checkpoint_location
-from replication.spark.frames import trigger_stream
+from replication.spark.counting import trigger_stream
+from replication.spark.session import checkpoint_location
 from tests.support.local import Until
 
 pytestmark = pytest.mark.spark

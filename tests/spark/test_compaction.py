@@ -9,15 +9,21 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.model import Flow, Position, TopicPartition
-from replication.offsets.epochs import Epochs, Stamp, Stamps
 from replication.offsets.map import NoAnswer, OffsetMap
-from replication.offsets.runs import FinishedRuns, OffsetRun, anchor, merge_runs
-from replication.offsets.thinning import RESOLUTION, thin_runs
-from replication.state.compaction import compacted
-from replication.state.offset_rows import Anchor, StoredProgress
-from replication.state.offset_table import OffsetTable
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
+from replication.offsets.runs import (
+    RESOLUTION,
+    Epochs,
+    FinishedRuns,
+    OffsetRun,
+    Stamp,
+    Stamps,
+    anchor,
+    merge_runs,
+    thin_runs,
+)
+from replication.state.offset_table import OffsetTable, compacted
+from replication.state.table_reader import Anchor, StoredProgress
+from replication.state.tables import Tables, reader_of
 from tests.support.copied_partition import CopiedPartition, offset_of
 from tests.support.frames import frame
 

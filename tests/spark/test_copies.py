@@ -11,9 +11,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from replication.kafka.api import KafkaRecord
 from replication.model import PROVENANCE, Timestamps
-from replication.offsets.copy_rule import Copy, CopyRule
-from replication.offsets.fingerprint import Fingerprint
-from replication.schemas.known import KnownIds
+from replication.offsets.copy_rule import Copy, CopyRule, Fingerprint
+from replication.schemas.values import KnownIds
 from replication.spark.copies import (
     LOG_APPEND_TIME,
     NO_TIME,
@@ -21,7 +20,7 @@ from replication.spark.copies import (
     printed_copies,
     printed_originals,
 )
-from replication.spark.projection import SOURCE_SCHEMA
+from replication.spark.progress import SOURCE_SCHEMA
 
 pytestmark = pytest.mark.spark
 

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
 from replication.state.offset_table import OffsetTable
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables, now
+from replication.state.tables import Tables, now, reader_of
 from tests.support.damage import data_gone
 from tests.support.frames import frame
 from tests.support.said import SaidLines

@@ -10,22 +10,18 @@ from pyspark.sql import SparkSession
 
 from replication.config.state_access import StateAccess
 from replication.errors import StateError
-from replication.flows.checkpoints.live_maps import live_maps
+from replication.flows.checkpoints.rounds import live_maps
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Ahead, Bounded, Exact, OffsetMap, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
 from replication.state.claim import Claim, LeaseName
-from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import LocalTable
+from replication.state.delta import DeltaReader, LocalTable
 from replication.state.lease import hold_lease
-from replication.state.offset_rows import StoredProgress
 from replication.state.offset_table import OffsetTable
-from replication.state.open_storage import storage_for
 from replication.state.schemas import SCHEMAS
-from replication.state.spark_reader import SparkReader, reader_of
-from replication.state.storage import OUT_OF_REACH
-from replication.state.table_reader import StateReader
-from replication.state.tables import Tables
+from replication.state.storage import OUT_OF_REACH, storage_for
+from replication.state.table_reader import StateReader, StoredProgress
+from replication.state.tables import SparkReader, Tables, reader_of
 from tests.support.flows import flow_context
 from tests.support.frames import frame
 from tests.support.settings import ONE_FLOW, parse_settings

@@ -10,7 +10,7 @@ import duckdb
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
-from replication.state.delta_writer import LocalTable
+from replication.state.delta import LocalTable
 from replication.state.schemas import SCHEMAS
 from tests.support.documents import COLUMNS, EVENTS, blocks
 

@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from replication.app.figures_writer import FiguresWriter
+from replication.app.view import FiguresWriter
 from replication.figures.minutes import CountedMinutes, Minute
 from replication.figures.observation import Observation, Owner, TopicFigures
 from replication.model import Flow
-from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import LocalTable
+from replication.state.delta import DeltaReader, LocalTable
 from replication.state.figures_table import FIGURES, count_minutes, rows_of, stored_figures
 from replication.state.schemas import SCHEMAS
 from replication.state.tables import Tables

@@ -6,12 +6,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.flows.replicate.admitted import Admitted
-from replication.flows.replicate.flow_tasks import FlowTasks
+from replication.flows.replicate.generations import Admitted, FlowTasks
 from replication.model import Mode, Source
-from replication.spark.mode import BOOKKEEPING_SLOTS
+from replication.spark.mode import BOOKKEEPING_SLOTS, Reading, Sharing
 from replication.spark.session import sharing_of
-from replication.spark.sources import Reading, Sharing
 from replication.state.tables import Tables
 from replication.upkeep.prepare import reserve_all
 from tests.support.flows import flow_context

@@ -12,8 +12,7 @@ from pyspark.sql import SparkSession
 from replication.kafka.jvm import open_jvm
 from replication.model import Flow
 from replication.spark.hadoop import hadoop_conf, set_hadoop_properties
-from replication.state.open_files import hadoop_class_path
-from replication.state.request_files import HadoopFiles
+from replication.state.files import HadoopFiles, hadoop_class_path
 from replication.state.tables import Tables
 from tests.support.frames import frame
 

@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.java import java_class
-from replication.spark.jvm_figures import JVM_FIGURES, read_use
+from replication.spark.acknowledged import JVM_FIGURES, read_use
 from replication.spark.session import jvm_of
 
 pytestmark = pytest.mark.spark

@@ -10,8 +10,7 @@ from pyspark.sql import SparkSession
 from replication.errors import LeaseError
 from replication.model import Flow
 from replication.state.claim import LEASE_PARTS, Claim, LeaseName
-from replication.state.lease import Lease, hold_lease
-from replication.state.lease_book import LeaseBook
+from replication.state.lease import Lease, LeaseBook, hold_lease
 from replication.state.tables import Tables
 from tests.support.frames import frame
 

@@ -13,9 +13,7 @@ from pyspark.sql import SparkSession
 
 from replication.model import Flow
 from replication.state.claim import Claim, LeaseName, leave
-from replication.state.handover import AFTER_ANY_END
-from replication.state.lease import hold_lease
-from replication.state.lease_book import LeaseBook
+from replication.state.lease import AFTER_ANY_END, LeaseBook, hold_lease
 from replication.state.tables import Tables
 from tests.support.frames import frame
 

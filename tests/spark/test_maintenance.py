@@ -14,16 +14,15 @@ from pyspark.sql import SparkSession
 from replication.config.group_settings import StateConfig
 from replication.flows.replicate import maintain
 from replication.flows.replicate.maintain import maintained_tables
-from replication.flows.replicate.topic_rows import TopicRows
+from replication.flows.replicate.map_writer import TopicRows
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.state.delta_reader import DeltaReader
+from replication.state.delta import DeltaReader
 from replication.state.maintenance import Maintenance
-from replication.state.offset_rows import OffsetReader
 from replication.state.offset_table import OffsetTable
 from replication.state.schemas import PROPERTIES, short_properties
-from replication.state.spark_reader import SparkReader
-from replication.state.tables import Tables
+from replication.state.table_reader import OffsetReader
+from replication.state.tables import SparkReader, Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.flows import flow_context
 from tests.support.frames import frame

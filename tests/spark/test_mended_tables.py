@@ -11,9 +11,8 @@ from replication.errors import StateError
 from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
 from replication.state.lease import hold_lease
-from replication.state.spark_reader import reader_of
-from replication.state.table_errors import DamagedTableError, LostTableError
-from replication.state.tables import Tables, now
+from replication.state.schemas import DamagedTableError, LostTableError
+from replication.state.tables import Tables, now, reader_of
 from tests.support.damage import (
     DAMAGES,
     LOSSES,

@@ -3,8 +3,8 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.spark.frames import trigger_stream
-from replication.spark.polling import DELAY, limit_polling, polling_delay_ms
+from replication.spark.counting import trigger_stream
+from replication.spark.kafka_options import DELAY, limit_polling, polling_delay_ms
 from replication.spark.session import flow_session
 
 pytestmark = pytest.mark.spark

@@ -10,7 +10,7 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from replication.model import Flow
 from replication.spark.acknowledged import Acknowledged
-from replication.spark.frames import trigger_stream
+from replication.spark.counting import trigger_stream
 from replication.spark.progress import FEWEST_EVENTS, QueryProgress, keep_events, kept_events
 from replication.spark.session import flow_session
 from tests.support.local import Until

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from replication.model import PROVENANCE, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.spark.copies import copies_of
-from replication.spark.interceptor import CARRIER
-from replication.spark.projection import (
+from replication.spark.kafka_options import CARRIER
+from replication.spark.progress import (
     SOURCE_SCHEMA,
     TARGET_SCHEMA,
     counts_column,

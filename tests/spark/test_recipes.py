@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from replication.config.file import load
 from replication.config.tree import FlowConfig
+from replication.spark.copies import transformed
 from replication.spark.transform_check import transform_problems
-from replication.spark.transforms import transformed
-from replication.topics.copy_rule import chain_of
+from replication.topics.topic_plan import chain_of
 from tests.support.recipes import CASES, SALT, Case, Record, recipes
 
 pytestmark = pytest.mark.spark

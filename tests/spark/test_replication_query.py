@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from replication.config.parse import parse
 from replication.flows.replicate.generation import QuerySetup, replication_query
 from replication.model import Mode, TopicPartition
-from replication.spark.sources import Reading
+from replication.spark.mode import Reading
 from replication.topics.topic_plan import TopicPlan
 
 pytestmark = pytest.mark.spark

@@ -9,9 +9,8 @@ from replication.errors import StateError
 from replication.kafka.jvm import open_jvm
 from replication.model import Flow
 from replication.spark.hadoop import hadoop_conf
-from replication.state.open_files import hadoop_class_path
-from replication.state.request_files import HadoopFiles
-from replication.state.stop_requests import request_stop
+from replication.state.files import HadoopFiles, hadoop_class_path
+from replication.state.requests import request_stop
 
 pytestmark = pytest.mark.spark  # not a session, but the jars of PySpark and set-up
 

@@ -9,8 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.errors import SetupError
-from replication.spark.requirements import PACKAGES, check_interceptor, check_packages
-from replication.spark.session import jvm_of
+from replication.spark.session import PACKAGES, check_interceptor, check_packages, jvm_of
 
 pytestmark = pytest.mark.spark
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from replication.spark.acknowledged import GENERATION_PROPERTY
-from replication.spark.local import spark_jars
+from replication.spark.session import spark_jars
 from tests.support.local import REPOSITORY
 
 pytestmark = pytest.mark.spark

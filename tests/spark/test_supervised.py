@@ -9,9 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.errors import ClusterError, LeaseError
-from replication.flows.head_start import HeadStart
-from replication.flows.supervised import Supervised
-from replication.spark.frames import trigger_stream
+from replication.flows.supervised import HeadStart, Supervised
+from replication.spark.counting import trigger_stream
 from tests.support.local import Until
 from tests.support.mirror_files import FLOW
 from tests.support.waiting import wait_until

@@ -10,14 +10,12 @@ from pyspark.sql import SparkSession
 
 from replication.errors import StateError
 from replication.model import Flow, NewEvent, Position, TopicPartition
-from replication.offsets.live_map import TopicMap
-from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.map import Exact, OffsetMap, TopicMap
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor
-from replication.state.offset_rows import Anchor, StoredProgress
 from replication.state.offset_table import OffsetTable
 from replication.state.schemas import SCHEMAS, WHOLE
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
+from replication.state.table_reader import Anchor, StoredProgress
+from replication.state.tables import Tables, reader_of
 from tests.support.frames import frame
 from tests.support.stored import spark_tables
 

@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from replication.model import TopicPartition
-from replication.spark.throwing import throwing_records
+from replication.spark.counting import throwing_records
 
 pytestmark = pytest.mark.spark
 

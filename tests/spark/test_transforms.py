@@ -14,14 +14,17 @@ from replication.model import Chain, TopicPartition, Transform, Unknown
 from replication.offsets.copy_rule import Copy, CopyRule
 from replication.spark.causes import causes_of
 from replication.spark.copies import (
+    DROPPED,
+    FAILURE,
     copied,
     copies_of,
     digested_originals,
     next_originals,
     printed_originals,
+    transformed,
+    tried,
 )
-from replication.spark.projection import SOURCE_SCHEMA, to_target
-from replication.spark.transforms import DROPPED, FAILURE, transformed, tried
+from replication.spark.progress import SOURCE_SCHEMA, to_target
 
 pytestmark = pytest.mark.spark
 

@@ -9,8 +9,7 @@ from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic, TopicMetadata
 
-from replication.demo.brokers import Broker, BrokerSettings, running
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port, running
 from replication.kafka.jvm import java_map, shared_jvm
 from tests.support.topics import await_topic
 from tests.support.waiting import wait_until

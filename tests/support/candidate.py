@@ -9,7 +9,7 @@ import time
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 
-from replication.demo.watchdog import Watchdog
+from replication.demo.brokers import Watchdog
 from replication.kafka.jvm import kafka_jars
 from tests.support.process_tree import family, kill
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from replication.control.steer import new_change
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 
 
 def write(state: Path, flow: Flow, writer: str, count: int) -> None:

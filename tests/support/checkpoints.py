@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from replication.config.tree import FlowConfig
 from replication.flows.context import FlowContext
 from replication.model import Flow
-from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
+from replication.upkeep.groups import checkpoints_topic, read_checkpoints
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.mirror_files import FLOW

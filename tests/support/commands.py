@@ -4,7 +4,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from replication.demo.mirror_process import MirrorProcess
+from replication.demo.play import MirrorProcess
 from replication.spark.session import QUICK_COMPILER
 from tests.support.local import PYTHON, REPOSITORY, SCRIPT
 

@@ -14,9 +14,8 @@ from typing import Final
 
 import pytest
 
-from replication.demo.brokers import DEFAULTS, QUICK_START, STOP_TIMEOUT_SECONDS, Broker
+from replication.demo.brokers import DEFAULTS, HOST, QUICK_START, STOP_TIMEOUT_SECONDS, Broker
 from replication.demo.brokers import BrokerSettings as Settings
-from replication.demo.ports import HOST
 from replication.errors import ClusterError
 
 VARIABLE: Final = "REPLICATION_TEST_BROKERS"

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.ports import HOST
+from replication.demo.brokers import HOST
+from replication.demo.play import MirrorProcess
 from tests.support.commands import QUICK_START, start_mirror
 from tests.support.waiting import wait_until
 

@@ -19,8 +19,7 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, Final
 
-from replication.demo.brokers import LOG4J, BrokerSettings
-from replication.demo.child import start_child
+from replication.demo.brokers import LOG4J, BrokerSettings, start_child
 
 VERSION: Final = {"ApiVersion": "1.44", "MinAPIVersion": "1.24", "Version": "27.0"}
 

@@ -17,14 +17,14 @@ from replication.config.keys import REPLICATION_FACTORS
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.flows.context import FlowContext
-from replication.flows.head_start import HeadStart
 from replication.flows.outages import Outages
-from replication.flows.replicate.admitted import alone
+from replication.flows.replicate.generations import alone
 from replication.flows.replicate.loop import replicate
+from replication.flows.supervised import HeadStart
 from replication.kafka.cluster import Cluster
 from replication.kafka.watch import Watches
 from replication.model import Flow, Mode
-from replication.spark.late import LateSession
+from replication.spark.session import LateSession
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from tests.support.gate.clock import Limit

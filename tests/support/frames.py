@@ -4,7 +4,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from replication.model import Flow
-from replication.spark.frames import frame_of
+from replication.spark.counting import frame_of
 from replication.state.schemas import SCHEMAS
 from replication.state.tables import Tables
 

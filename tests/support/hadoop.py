@@ -16,12 +16,11 @@ from typing import Any
 import pyspark
 from py4j.java_gateway import JVMView
 
-from replication.demo.ports import HOST
-from replication.demo.watchdog import Watchdog
+from replication.demo.brokers import HOST, Watchdog
 from replication.kafka.jvm import open_jvm
 from replication.spark.hadoop import hadoop_conf
 from replication.spark.session import QUICK_COMPILER
-from replication.state.open_files import hadoop_class_path
+from replication.state.files import hadoop_class_path
 from tests.support.local import REPOSITORY, jars
 from tests.support.process_tree import PROC, family, kill
 from tests.support.waiting import wait_until

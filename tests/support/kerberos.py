@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from replication.kafka.jvm import shared_jvm
 from tests.support.local import REPOSITORY, jars
 

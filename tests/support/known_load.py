@@ -13,7 +13,7 @@ from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
 from replication.flows.observe.observer import Observer
 from replication.flows.observe.sight import FlowSight
-from replication.spark.reported_figures import ReportedFigures
+from replication.spark.acknowledged import ReportedFigures
 
 
 @dataclass

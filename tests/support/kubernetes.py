@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlparse
 
-from replication.demo.ports import HOST
+from replication.demo.brokers import HOST
 from tests.support.local import REPOSITORY
 from tests.support.process_tree import family, kill
 

@@ -15,7 +15,7 @@ from confluent_kafka.admin import (
 
 from replication.config.tree import MirrorConfig
 from replication.demo.brokers import Broker
-from replication.topics.needed_acls import describe_acls, needed_acls
+from replication.topics.acls import describe_acls, needed_acls
 from tests.support.acls import create_bindings, remove_bindings
 from tests.support.secured import USER, Secured
 

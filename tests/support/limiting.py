@@ -3,7 +3,7 @@
 from replication.config.limits import Limit, merge
 from replication.control.steer import new_change
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 from tests.support.flows import RunningFlow
 
 

@@ -3,10 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from replication.figures.health import SEVERITIES, Code, Condition
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.figures.observation import (
+    SEVERITIES,
     ClusterFigures,
+    Code,
+    Condition,
     GroupFigures,
     Observation,
     Owner,

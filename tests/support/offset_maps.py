@@ -2,8 +2,7 @@
 
 from collections.abc import Callable
 
-from replication.demo.compare import TopicReport
-from replication.demo.findings import fits
+from replication.demo.compare import TopicReport, fits
 from replication.model import TopicPartition
 from replication.offsets.map import Exact, OffsetMap
 

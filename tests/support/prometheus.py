@@ -16,7 +16,7 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, free_port
 from tests.support.local import HOME, REPOSITORY
 from tests.support.running_process import RunningProcess
 from tests.support.waiting import wait_until

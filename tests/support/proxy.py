@@ -7,8 +7,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
-from replication.demo.brokers import Broker, BrokerSettings, running
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port, running
 
 CHUNK_BYTES = 1 << 16
 LENGTH_BYTES = 4  # before each request of Kafka's protocol

@@ -1,6 +1,6 @@
 """The channel of requests on this machine."""
 
-from replication.state.request_files import LocalFiles, RequestFiles
+from replication.state.files import LocalFiles, RequestFiles
 from replication.state.requests import RequestChannel
 
 

@@ -6,8 +6,7 @@ import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from replication.demo.child import log_end, start_child
-from replication.demo.watchdog import Watchdog
+from replication.demo.brokers import Watchdog, log_end, start_child
 from tests.support.gate.clock import Limit
 from tests.support.local import REPOSITORY
 from tests.support.process_tree import family, kill

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.ports import HOST, free_port
-from replication.demo.watchdog import Watchdog
+from replication.demo.brokers import HOST, Watchdog, free_port
 from tests.support.waiting import wait_until
 
 MOTO = os.environ.get("MOTO_SERVER") or shutil.which("moto_server")

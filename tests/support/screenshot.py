@@ -11,7 +11,7 @@ from pathlib import Path
 
 from playwright.sync_api import sync_playwright
 
-from replication.demo.scene import FLOW
+from replication.demo.play import FLOW
 from tests.support.kept_demo import kept_demo
 
 PRODUCING_SECONDS = 150

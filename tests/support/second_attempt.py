@@ -15,8 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from replication.spark.acknowledged import GENERATION_PROPERTY, PLUGIN, PLUGINS
-from replication.spark.local import spark_jars
-from replication.spark.session import REQUIRED
+from replication.spark.session import REQUIRED, spark_jars
 
 CLEAN = {key: REQUIRED[key] for key in ("spark.task.maxFailures", "spark.speculation")}
 

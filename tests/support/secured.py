@@ -14,8 +14,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
-from replication.demo.brokers import Broker, BrokerSettings
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port
 from tests.support.certificates import Certificates, make_certificates
 from tests.support.kerberos import BROKER, CLIENT, Kerberos, running_kdc
 from tests.support.tokens import (

@@ -14,10 +14,10 @@ from urllib.parse import urlencode, urlsplit
 
 from replication.config.file import load
 from replication.config.tree import MirrorConfig
-from replication.figures.health import Condition
 from replication.figures.histogram import Histogram
 from replication.figures.observation import (
     ClusterFigures,
+    Condition,
     GroupFigures,
     Observation,
     Owner,
@@ -26,11 +26,10 @@ from replication.figures.observation import (
 )
 from replication.model import Flow
 from replication.serve.app import Parts, build_app
-from replication.serve.history import History
 from replication.serve.questions import Questions
 from replication.serve.run import Server, open_listener
-from replication.serve.sight import Seen, Sight
-from replication.serve.token_file import follow_tokens
+from replication.serve.sight import History, Seen, Sight
+from replication.serve.tokens import follow_tokens
 
 AB = Flow("A", "B")
 GROUPS = ("billing", "a/b", "with space", "grün-日本", "..", "%2F?#&=")

@@ -15,8 +15,7 @@ from typing import IO, Any
 
 import pyspark
 
-from replication.demo.ports import HOST, free_port
-from replication.demo.watchdog import Watchdog
+from replication.demo.brokers import HOST, Watchdog, free_port
 from replication.spark.class_archive import archive_options
 from replication.spark.session import QUICK_COMPILER
 from tests.support.process_tree import family, kill

@@ -7,8 +7,8 @@ from pyspark.sql import Row
 from replication.config.state_access import StateAccess
 from replication.model import Flow, TopicPartition
 from replication.offsets.runs import OffsetRun
-from replication.state.delta_reader import DeltaReader
-from replication.state.open_storage import storage_for
+from replication.state.delta import DeltaReader
+from replication.state.storage import storage_for
 from replication.state.tables import Tables
 
 State = Tables | Path

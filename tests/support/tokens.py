@@ -12,7 +12,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from replication.demo.ports import HOST
+from replication.demo.brokers import HOST
 
 CLIENT_ID: Final = "mirror"
 CLIENT_SECRET: Final = "of-the-token-endpoint-5d"  # noqa: S105 - of nothing but this endpoint

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from replication.demo.findings import fits
+from replication.demo.compare import fits
 from replication.demo.topic_log import Content, TopicLog
 from replication.demo.workload import ProducedRecord
 from replication.model import TopicPartition

@@ -10,8 +10,7 @@ import confluent_kafka
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from replication.demo.brokers import Broker, BrokerSettings
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port
 from tests.support.topics import await_topic
 
 kafka: Any = confluent_kafka  # the type stubs lack elections of leaders

@@ -8,9 +8,8 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
 
-from replication.demo.brokers import Broker
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.ports import free_port
+from replication.demo.brokers import Broker, free_port
+from replication.demo.play import MirrorProcess
 from replication.figures.registry import PREFIX
 from replication.model import Flow
 from tests.support.commands import QUICK_START

@@ -13,15 +13,15 @@ from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import Accepted, StartOffset
-from replication.state.accept_requests import (
+from replication.state.files import MOST_BYTES
+from replication.state.requests import (
     AcceptRequest,
     AcceptRequests,
     parse_acceptance,
+    parse_request,
     pending_acceptances,
     request_acceptance,
 )
-from replication.state.request_files import MOST_BYTES
-from replication.state.requests import parse_request
 from tests.support.requests import channel
 
 FLOW, OTHER = Flow("A", "B"), Flow("A", "B2")

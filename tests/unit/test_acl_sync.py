@@ -6,7 +6,7 @@ import pytest
 
 from replication.config.tree import FlowConfig
 from replication.model import TopicAcl
-from replication.topics.acl_sync import AclHistory, AclPlan, plan_acls
+from replication.topics.acls import AclHistory, AclPlan, plan_acls
 from tests.support.settings import IDENTITY, ONE_FLOW, parse_settings
 
 

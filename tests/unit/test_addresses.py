@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.config.addresses import is_loopback, is_own
+from replication.config.metrics_settings import is_loopback, is_own
 
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what the rules are about
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.offsets.alignment import Alignment, align, align_regrown
-from replication.offsets.fingerprint import Fingerprint
+from replication.offsets.copy_rule import Alignment, Fingerprint, align, align_regrown
 from replication.offsets.runs import OffsetRun
 
 Log = list[Fingerprint]

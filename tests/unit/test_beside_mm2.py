@@ -11,11 +11,9 @@ from itertools import count, pairwise
 import pytest
 
 from replication.model import Position, TopicPartition
-from replication.offsets.live_map import LiveMap
-from replication.offsets.map import NoAnswer, OffsetMap
+from replication.offsets.map import LiveMap, NoAnswer, OffsetMap
 from replication.offsets.pending import PendingRuns, Report
-from replication.offsets.runs import OffsetRun
-from replication.offsets.thinning import RESOLUTION
+from replication.offsets.runs import RESOLUTION, OffsetRun
 from tests.support.mm2_store import OffsetSyncStore, SyncRule
 
 TP = TopicPartition("orders", 0)

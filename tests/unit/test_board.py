@@ -9,7 +9,7 @@ from replication.flows.board import FlowBoard
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
-from replication.spark.sources import Reading
+from replication.spark.mode import Reading
 from replication.topics.topic_plan import TopicPlan
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)

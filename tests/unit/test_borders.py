@@ -5,13 +5,11 @@ from pathlib import Path
 import pytest
 
 from replication.model import Flow, TopicPartition
-from replication.offsets.live_map import LiveMap
-from replication.offsets.map import Bounded, Exact, OffsetMap
+from replication.offsets.map import Bounded, Exact, LiveMap, OffsetMap
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.spark.late import LateSession
+from replication.spark.session import LateSession
 from replication.state.offset_table import OffsetTable
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
+from replication.state.tables import Tables, reader_of
 
 FLOW, TP = Flow("A", "B"), TopicPartition("t", 0)
 SEVENTHS = [

@@ -10,20 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.control.doctor.brokers import judge_clock, look_at_releases
-from replication.control.java import judge
-from replication.demo.ports import HOST
-from replication.kafka.api_versions import (
-    Versions,
-    lacking,
-    read_versions,
-    release_of,
-    served_versions,
-)
-from replication.kafka.quorum import skew_between
-from replication.kafka.quotas import Quota
+from replication.control.doctor.clusters import judge_clock, look_at_releases
+from replication.control.machine import judge
+from replication.demo.brokers import HOST
+from replication.kafka.java_admin import Quota, skew_between
+from replication.kafka.reach import Versions, lacking, read_versions, release_of, served_versions
 from replication.model import Topic, TopicSetting
-from replication.topics.in_sync import too_few_in_sync
+from replication.topics.topic_plan import too_few_in_sync
 
 KAFKA_4: Versions = {
     0: (0, 13),

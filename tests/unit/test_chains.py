@@ -3,8 +3,7 @@
 from dataclasses import replace
 
 from replication.model import Topic, Transform
-from replication.topics.copy_rule import chain_of, copy_rule
-from replication.topics.topic_plan import plan_topics
+from replication.topics.topic_plan import chain_of, copy_rule, plan_topics
 from tests.support.settings import ONE_FLOW, parse_settings
 
 ALL = Transform(name="all", topics=(".*",), value="value")

@@ -10,7 +10,7 @@ from replication.control.preview import unmatched
 from replication.control.steer import new_change
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 from tests.support.cli import ok, run
 from tests.support.said import SaidLines
 

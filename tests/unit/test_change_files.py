@@ -9,13 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.changes import Change, text_of_changes
-from replication.config.steering import Paused
+from replication.config.changes import Change, Paused, text_of_changes
 from replication.errors import StateError
 from replication.model import Flow
 from replication.state.change_files import Applied, ChangeFiles
+from replication.state.files import LocalFiles
 from replication.state.folder import StateFolder
-from replication.state.request_files import LocalFiles
 
 FLOW, LONG = Flow("A", "B"), Flow("A", "B-to-C")
 

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 
 from replication.config.changes import (
     LONGEST_REASON,
+    NO_CHANGES,
     Change,
+    Paused,
     What,
+    fold,
     parse_change,
     parse_changes,
     problems_of,
     text_of_changes,
 )
 from replication.config.limits import Limit
-from replication.config.steering import NO_CHANGES, Paused, fold
 from replication.model import Flow, TopicPartition
 from tests.support.remote_topics import flow_config
 from tests.support.settings import ONE_FLOW, parse_settings

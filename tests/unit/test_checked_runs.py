@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.flows.replicate.checked_runs import CheckedRuns
-from replication.flows.replicate.id_looks import IdLooks
+from replication.flows.replicate.map_writer import CheckedRuns
+from replication.flows.replicate.topic_ids import IdLooks
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns, Report
 from replication.offsets.runs import OffsetRun
-from replication.positions.replaced import ComparedIds
+from replication.positions.measure import ComparedIds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -15,8 +15,8 @@ from replication.errors import ClusterError, StateError
 from replication.kafka.ownership import Member
 from replication.model import Flow, Job
 from replication.state.claim import LEASE_PARTS, Claim, LeaseName, instance_id, lease_lock_path
-from replication.state.file_lock import find_owner, take_lock
-from replication.state.paths import job_name
+from replication.state.folder import job_name
+from replication.state.locks import find_owner, take_lock
 
 RECORDS = LeaseName(Flow("us-west", "us-east"))
 CHECKPOINTS = LeaseName(Flow("us-west", "us-east"), "checkpoints")

@@ -6,8 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.clients.defaults import DEFAULTS, QUICK_RETURN, with_defaults
-from replication.config.clients.java_keys import BY_ROLE, Role
+from replication.config.clients.java_keys import (
+    BY_ROLE,
+    DEFAULTS,
+    QUICK_RETURN,
+    Role,
+    with_defaults,
+)
 from replication.config.clients.librdkafka import librdkafka_properties
 from replication.control.clients import clients_of
 from replication.model import Flow, TopicPartition
@@ -25,11 +30,8 @@ OPENED = re.compile(
 
 FROM_THE_TABLE = re.compile(r"(?<!def )\b(?:with_defaults|source_options|sink_options|sink)\(")
 GIVEN = {
-    *(
-        f"{kind}_{what}.py"
-        for kind in ("confluent", "java")
-        for what in ("records", "sender", "topics")
-    ),
+    "confluent.py",
+    "java_clients.py",
     "ownership.py",
 }
 """Of these, `kafka/clients.py` and `state/claim.py` give the properties."""

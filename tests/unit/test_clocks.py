@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.cli.flow_lines import clock
-from replication.figures.clocks import (
+from replication.cli.status import clock
+from replication.figures.histogram import Recent
+from replication.figures.lag import (
     EARLIEST,
     LATEST,
     Skew,
@@ -22,18 +23,15 @@ from replication.figures.clocks import (
     wall,
     worst,
 )
-from replication.figures.document import seconds_of, text_of
 from replication.figures.minutes import Minutes
-from replication.figures.observation import Observation, Owner
-from replication.figures.recent import Recent
+from replication.figures.observation import Observation, Owner, seconds_of, text_of
 from replication.figures.words import Word
 from replication.flows.board import FlowBoard
-from replication.flows.observe.awaited import AwaitedHeartbeats
-from replication.flows.observe.partitions import Partitions
+from replication.flows.observe.sight import AwaitedHeartbeats, Partitions
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied
+from replication.serve.pages import moment
 from replication.serve.sight import Memory
-from replication.serve.wording import moment
 from replication.topics.topic_plan import TopicPlan
 
 HOUR = 3600.0
@@ -203,4 +201,4 @@ def test_nothing_else_makes_a_time_of_a_number() -> None:
         if any(way in file.read_text() for way in ways)
     }
 
-    assert found == {"figures/clocks.py"}
+    assert found == {"figures/lag.py"}

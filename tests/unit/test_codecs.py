@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import TopicPartition
-from replication.topics.codecs import codecs_of_copies
-from replication.topics.topic_plan import TopicPlan
+from replication.topics.topic_plan import TopicPlan, codecs_of_copies
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 

@@ -9,13 +9,10 @@ from hypothesis import strategies as st
 from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
-from replication.figures.document import document
-from replication.figures.observation import ENDED, Observation, PartitionFigures
+from replication.figures.observation import ENDED, Observation, PartitionFigures, document
 from replication.figures.registry import BOUNDED, FIGURES, PREFIX, Figure, names_at
-from replication.metrics.collector import LAST_WORDS, FlowCollector
+from replication.metrics.collector import LAST_WORDS, OF_TOPICS, SOURCE, FlowCollector, MetricsPage
 from replication.metrics.limits import OTHERS, Cutter, Limits
-from replication.metrics.mm2_names import OF_TOPICS, SOURCE
-from replication.metrics.page import MetricsPage
 from replication.model import Flow
 from tests.support.observed import (
     NOW,

@@ -9,7 +9,7 @@ import pytest
 from replication.config.changes import Change
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 
 FLOW = Flow("A", "B")
 CHANGES: Final = 3

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from replication.errors import StateError
-from replication.state.commit_lock import hold_commit_lock
+from replication.state.locks import hold_commit_lock
 from tests.support.waiting import wait_until
 
 ROUNDS = 100
@@ -17,7 +17,7 @@ ROUNDS = 100
 COUNTER = """
 import sys
 from pathlib import Path
-from replication.state.commit_lock import hold_commit_lock
+from replication.state.locks import hold_commit_lock
 lock, counter, rounds = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
 for _ in range(rounds):
     with hold_commit_lock(lock):

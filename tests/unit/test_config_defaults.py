@@ -6,17 +6,20 @@ from replication.config.group_settings import (
     OffsetSyncsConfig,
     StateConfig,
 )
-from replication.config.letter_settings import LettersConfig
-from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
-from replication.config.metrics_settings import MetricsConfig
+from replication.config.metrics_settings import MetricsConfig, ServeConfig
 from replication.config.schema_settings import RegistryConfig, SchemasConfig
-from replication.config.serve_settings import ServeConfig
-from replication.config.status_settings import StatusConfig
-from replication.config.topic_settings import GuardConfig
+from replication.config.topic_settings import (
+    AclsConfig,
+    DeletionsConfig,
+    GuardConfig,
+    LettersConfig,
+    StatusConfig,
+    TopicConfigsConfig,
+)
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.mm2.policy import PrefixPolicy
 from replication.model import Flow
-from replication.schemas.known import KnownIds
+from replication.schemas.values import KnownIds
 from tests.support.settings import ONE_FLOW, parse_settings
 
 NO_REGISTRY = RegistryConfig(urls=(), user="", trusted="", own="", password="")

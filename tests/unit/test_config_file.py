@@ -6,9 +6,8 @@ import pytest
 import yaml
 
 from replication.config.file import load
-from replication.config.keys import REPLICATION_FACTORS
-from replication.config.properties import parse_properties
-from replication.config.reference import reference
+from replication.config.flat import parse_properties
+from replication.config.keys import REPLICATION_FACTORS, reference
 from replication.errors import ConfigError
 from tests.support.one_flow_files import PROPERTIES, YAML, problems_of
 from tests.support.settings import load_file

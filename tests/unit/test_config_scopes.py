@@ -3,16 +3,20 @@
 import pytest
 
 from replication.config.group_settings import GroupsConfig, OffsetSyncsConfig, StateConfig
-from replication.config.letter_settings import LettersConfig
 from replication.config.limits import Limit
-from replication.config.metadata_settings import AclsConfig, DeletionsConfig, TopicConfigsConfig
 from replication.config.schema_settings import SchemasConfig, registry_of
-from replication.config.status_settings import StatusConfig
-from replication.config.topic_settings import GuardConfig
+from replication.config.topic_settings import (
+    AclsConfig,
+    DeletionsConfig,
+    GuardConfig,
+    LettersConfig,
+    StatusConfig,
+    TopicConfigsConfig,
+)
 from replication.config.tree import FlowConfig
 from replication.mm2.policy import IdentityPolicy
 from replication.model import Flow
-from replication.schemas.known import KnownIds
+from replication.schemas.values import KnownIds
 from tests.support.settings import IDENTITY, ONE_FLOW, parse_settings
 
 

@@ -4,9 +4,9 @@ from datetime import datetime, timezone
 
 import pytest
 
-from replication.config.metadata_settings import TopicConfigsConfig
+from replication.config.topic_settings import TopicConfigsConfig
 from replication.model import Location, TopicSetting
-from replication.topics.config_sync import SettingChange, SyncHistory, plan_changes
+from replication.topics.configs import SettingChange, SyncHistory, plan_changes
 
 KEY = "retention.ms"
 

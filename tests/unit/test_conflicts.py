@@ -6,8 +6,12 @@ import pytest
 
 from replication.config.tree import FlowConfig
 from replication.model import Flow
-from replication.topics.conflicts import find_all_conflicts, find_conflicts, find_topic_loops
-from replication.topics.topic_plan import TopicPlan
+from replication.topics.topic_plan import (
+    TopicPlan,
+    find_all_conflicts,
+    find_conflicts,
+    find_topic_loops,
+)
 from tests.support.settings import IDENTITY, parse_settings
 
 AB, BA, CB = Flow("A", "B"), Flow("B", "A"), Flow("C", "B")

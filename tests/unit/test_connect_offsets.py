@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.mm2.connect_offsets import stored_position
+from replication.mm2.wire import stored_position
 from replication.model import TopicPartition
 
 KEY = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"orders"}]'

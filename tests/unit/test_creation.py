@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.kafka.creation import RECORDS_AT_ONCE, requests
+from replication.kafka.cluster import RECORDS_AT_ONCE, requests
 from replication.model import NewTopic
 
 

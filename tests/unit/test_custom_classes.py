@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from replication.mm2.custom import CLASSES, CustomClass, ask_with
+from replication.mm2.policy import CLASSES, CustomClass, ask_with
 from tests.support.settings import ONE_FLOW, parse_settings
 
 

@@ -15,12 +15,11 @@ from deltalake.schema import PrimitiveType
 
 from replication.errors import StateError
 from replication.model import Flow
-from replication.state.compaction import compacted
-from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import LocalTable, RemoteTable, has_table
-from replication.state.schemas import SCHEMAS
-from replication.state.table_errors import (
+from replication.state.delta import DeltaReader, LocalTable, RemoteTable, has_table
+from replication.state.offset_table import compacted
+from replication.state.schemas import (
     FORGOTTEN,
+    SCHEMAS,
     DamagedTableError,
     KnownTables,
     LostTableError,

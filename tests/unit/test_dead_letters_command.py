@@ -11,12 +11,10 @@ from replication.cli.main import main
 from replication.config.file import load_config
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, LetterId
-from replication.state.delta_writer import LocalTable
-from replication.state.letter_requests import LetterRequests, parse_letters
+from replication.state.delta import LocalTable, open_reader
+from replication.state.files import LocalFiles
 from replication.state.letter_rows import TABLE, row_of, waiting_letters
-from replication.state.readers import open_reader
-from replication.state.request_files import LocalFiles
-from replication.state.requests import Request, RequestChannel
+from replication.state.requests import LetterRequests, Request, RequestChannel, parse_letters
 from replication.state.schemas import SCHEMAS
 
 FLOW = Flow("A", "B")

@@ -5,9 +5,8 @@ import io
 import pytest
 from rich.console import Console
 
-from replication.demo.compare import Difference, PartitionReport, TopicReport
-from replication.demo.findings import Finding, find
-from replication.demo.report import Screen, show
+from replication.demo.compare import Difference, Finding, PartitionReport, TopicReport, find
+from replication.demo.play import Screen, show
 from replication.model import Flow
 from replication.offsets.runs import OffsetRun
 

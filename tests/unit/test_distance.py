@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import Flow, TopicPartition
-from replication.spark.distance import RoundTrips
-from replication.spark.kafka_options import sharing_options, sink_options
+from replication.spark.kafka_options import RoundTrips, sharing_options, sink_options
 from tests.support.distance import Direction, Way
 
 MIB = 1 << 20

@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from replication.control.doctor.certificates import judge_certificate
-from replication.control.doctor.clusters import Met, judge_addresses, judge_brokers
-from replication.control.doctor.host import judge_size
+from replication.control.doctor.clusters import (
+    Met,
+    judge_addresses,
+    judge_brokers,
+    judge_certificate,
+)
+from replication.control.doctor.host import judge_lease, judge_port, judge_size, judge_space
 from replication.control.doctor.judgement import (
     Judgement,
     exit_code,
@@ -20,20 +24,16 @@ from replication.control.doctor.judgement import (
     unknown,
     worst,
 )
-from replication.control.doctor.lease import judge_lease
-from replication.control.doctor.ports import judge_port
-from replication.control.doctor.state_dir import judge_space
 from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
 from replication.control.witness import Witness
-from replication.kafka.api import ClientFailure
-from replication.kafka.call import DESCRIBE_GROUP
+from replication.kafka.api import DESCRIBE_GROUP, ClientFailure
 from replication.kafka.certificate import valid_until
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.reach import Silence
 from replication.model import Flow, NewTopic, TopicPartition
-from replication.state.file_lock import LockOwner
+from replication.state.locks import LockOwner
 from replication.topics.topic_plan import TopicPlan
-from replication.upkeep.rights import MissingRight
+from replication.upkeep.prepare import MissingRight
 
 NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
 FLOW = Flow("A", "B")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import Position
-from replication.offsets.epochs import (
+from replication.offsets.runs import (
     UNKNOWN,
     UNSTAMPED,
     Epochs,

@@ -12,18 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from replication.app.claims import Launch
-from replication.app.ends import Ends
+from replication.app.ends import Ends, Launch
 from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, FlowError, LeaseError, ReplicationError
-from replication.figures.clocks import LATEST
-from replication.flows.head_start import HeadStart
+from replication.figures.lag import LATEST
+from replication.flows.supervised import HeadStart
 from replication.flows.tally import Tally
 from replication.model import Flow, Job, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
-from replication.spark.late import LateSession
-from replication.state.delta_reader import DeltaReader
+from replication.spark.session import LateSession
+from replication.state.delta import DeltaReader
 from replication.state.executions import (
     EXECUTIONS,
     Execution,

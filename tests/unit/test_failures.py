@@ -3,6 +3,9 @@
 import pytest
 
 from replication.flows.replicate.failures import (
+    CLASS_STEP,
+    NATIVE_STEP,
+    PASSING,
     QueryError,
     UnexplainedError,
     decisive,
@@ -10,7 +13,6 @@ from replication.flows.replicate.failures import (
     explained,
     rejection,
 )
-from replication.flows.replicate.machine_trouble import CLASS_STEP, NATIVE_STEP, PASSING
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
 from replication.spark.causes import FAILURE, Cause

@@ -13,13 +13,14 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from replication.figures.document import document, observation, seconds_of, text_of
-from replication.figures.health import SEVERITIES, Code, Condition, health_of
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.figures.lag import MOST_SKEW_SECONDS, PartitionLag
 from replication.figures.observation import (
+    SEVERITIES,
     Answer,
     ClusterFigures,
+    Code,
+    Condition,
     EventRow,
     FlowState,
     GroupFigures,
@@ -28,6 +29,11 @@ from replication.figures.observation import (
     PartitionFigures,
     TopicFigures,
     TopicState,
+    document,
+    health_of,
+    observation,
+    seconds_of,
+    text_of,
 )
 from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, Figure, Table, names_at
 from replication.model import EventKind, Flow, Job, Mode, Part, Reaction

@@ -5,7 +5,7 @@ import pytest
 from replication.kafka.api import KafkaRecord
 from replication.model import PROVENANCE, Headers
 from replication.offsets.copy_rule import CopyRule
-from replication.schemas.known import KnownIds
+from replication.schemas.values import KnownIds
 
 NOW_MS = 1_764_000_000_000
 PRESERVE, BROKER = CopyRule("preserve", "A", "B"), CopyRule("broker")

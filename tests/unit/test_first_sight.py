@@ -2,8 +2,7 @@
 
 import pytest
 
-from replication.groups.first_sight import FirstSight
-from replication.groups.positions import GroupPosition
+from replication.groups.positions import FirstSight, GroupPosition
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun

@@ -4,11 +4,11 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from replication.cli.flow_lines import flow_lines
+from replication.cli.status import flow_lines
 from replication.control.flow_answers import FlowAnswer, Heard, judge, judge_by_tables
-from replication.control.last_process import Process
 from replication.control.status import End, FlowStatus
 from replication.control.witness import Answer, Witness
+from replication.control.written import Process
 from replication.figures.observation import FlowState, Observation
 from replication.figures.words import Word
 from replication.model import Flow

@@ -8,14 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from replication.app.ends import JobOutcome
 from replication.app.flow_thread import FlowThread, wait_for_all
-from replication.app.outcome import JobOutcome
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow, NewEvent
-from replication.state.job_lock import JobLocks, find_job_owner, hold_jobs
-from replication.state.request_files import LocalFiles
-from replication.state.requests import Request, new_path
-from replication.state.stop_requests import StopRequests
+from replication.state.files import LocalFiles
+from replication.state.locks import JobLocks, find_job_owner, hold_jobs
+from replication.state.requests import Request, StopRequests, new_path
 from tests.support.requests import channel
 from tests.support.said import SaidLines
 from tests.support.waiting import wait_until

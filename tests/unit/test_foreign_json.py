@@ -10,14 +10,11 @@ from hypothesis import strategies as st
 
 from replication.config.changes import parse_change
 from replication.foreign_json import LARGEST, number, read_json, text, whole
-from replication.mm2.connect_offsets import stored_position
 from replication.mm2.status_records import StatusKey, StatusRecordError
+from replication.mm2.wire import stored_position
 from replication.model import TopicPartition
 from replication.schemas.values import Schema
-from replication.state.accept_requests import parse_acceptance
-from replication.state.letter_requests import parse_letters
-from replication.state.move_requests import parse_move
-from replication.state.requests import parse_request
+from replication.state.requests import parse_acceptance, parse_letters, parse_move, parse_request
 
 ANY: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)

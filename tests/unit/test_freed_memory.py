@@ -10,7 +10,7 @@ from tests.support.local import REPOSITORY
 
 PROGRAM = """
 import ctypes, os, sys, threading
-from replication.app.freed_memory import give_back_memory
+from replication.app.process import give_back_memory
 from tests.support.process_tree import own_memory
 
 if sys.argv[1] == "given back":

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from replication.figures.registry import BY_NAME, PREFIX
-from replication.metrics.mm2_names import CHECKPOINT, OF_TOPICS, SOURCE
+from replication.metrics.collector import CHECKPOINT, OF_TOPICS, SOURCE
 from tests.support.local import REPOSITORY
 
 DOCUMENTS = REPOSITORY / "conf" / "docs"

@@ -9,10 +9,9 @@ import pytest
 from py4j.protocol import Py4JError
 
 from replication.errors import StateError
-from replication.flows.replicate import reports as reports_module
+from replication.flows.replicate import map_writer as reports_module
 from replication.flows.replicate.generation import Generation
-from replication.flows.replicate.leader_looks import LeaderLooks
-from replication.flows.replicate.reports import Reports
+from replication.flows.replicate.map_writer import LeaderLooks, Reports
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied, RecordRejection, Report
 from replication.offsets.runs import FinishedRuns, OffsetRun

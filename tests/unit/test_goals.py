@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 
 from replication.errors import ConfigError
 from replication.model import Reset, TopicPartition
-from replication.offsets.goals import LARGEST_OFFSET, Goal, Place, offset_of_goal, parse_goal
-from replication.offsets.moved import MoveTo
-from replication.offsets.position_file import connect_offsets, read_goals
+from replication.offsets.moved import (
+    LARGEST_OFFSET,
+    Goal,
+    MoveTo,
+    Place,
+    connect_offsets,
+    offset_of_goal,
+    parse_goal,
+    read_goals,
+)
 
 GOALS = [
     ("earliest", Goal("earliest")),

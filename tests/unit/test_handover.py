@@ -3,7 +3,7 @@
 import pytest
 
 from replication.kafka.ownership import QUICK, STEADY, LeaseTimes
-from replication.state.handover import (
+from replication.state.lease import (
     AFTER_ANY_END,
     AFTER_DEATH,
     AFTER_EXPULSION,

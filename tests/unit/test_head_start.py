@@ -4,7 +4,7 @@ from threading import Event, Thread
 
 import pytest
 
-from replication.flows.head_start import HeadStart
+from replication.flows.supervised import HeadStart
 from replication.model import Flow
 from tests.support.waiting import wait_until
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.mm2.internal_topics import find_faults, find_letter_faults
+from replication.mm2.policy import find_faults, find_letter_faults
 
 POLICY = (
     "topic heartbeats has cleanup.policy=delete, so its cluster deletes records that its readers "

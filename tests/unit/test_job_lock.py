@@ -16,12 +16,16 @@ from replication.config.state_access import StateAccess
 from replication.errors import LeaseError, StateError
 from replication.model import Flow
 from replication.state.claim import Claim, LeaseName
-from replication.state.file_lock import find_owner as find_lock_owner
-from replication.state.file_lock import take_lock
-from replication.state.job_lock import JobLocks, find_job_owner, hold_jobs
-from replication.state.request_files import LocalFiles
-from replication.state.requests import new_path, prefix_of
-from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
+from replication.state.files import LocalFiles
+from replication.state.locks import JobLocks, find_job_owner, hold_jobs, take_lock
+from replication.state.locks import find_owner as find_lock_owner
+from replication.state.requests import (
+    StopRequests,
+    new_path,
+    prefix_of,
+    request_and_wait,
+    request_stop,
+)
 from tests.support.requests import channel
 from tests.support.waiting import in_time, wait_until
 
@@ -32,7 +36,7 @@ FLOW, BACK = Flow("A", "B"), Flow("B", "A")
 HOLDER = """
 import sys
 from replication.model import Flow
-from replication.state.job_lock import hold_jobs
+from replication.state.locks import hold_jobs
 with hold_jobs(sys.argv[1], [Flow("A", "B")], "mirror"):
     print("held", flush=True)
     sys.stdin.read()
@@ -54,7 +58,7 @@ ON_A_FULL_DISK = """
 import resource, sys
 from replication.errors import StateError
 from replication.model import Flow
-from replication.state.job_lock import hold_jobs
+from replication.state.locks import hold_jobs
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # every write fails
 try:
     hold_jobs(sys.argv[1], [Flow("A", "B")], "mirror").__enter__()

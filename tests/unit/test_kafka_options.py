@@ -7,8 +7,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from replication.model import Flow, TopicPartition
-from replication.spark.distance import RoundTrips
 from replication.spark.kafka_options import (
+    RoundTrips,
     limits_text,
     offsets_json,
     parse_offsets,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replication.errors import SetupError
-from replication.spark.late import LateSession
+from replication.spark.session import LateSession
 
 
 class Starts:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from replication.flows.replicate.left_behind import describe_left
-from replication.kafka.transactions import OpenTransaction
+from replication.flows.replicate.held_back import describe_left
+from replication.kafka.java_admin import OpenTransaction
 from replication.model import Flow, TopicPartition
 
 TP = TopicPartition("orders", 3)

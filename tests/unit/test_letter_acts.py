@@ -8,18 +8,16 @@ from typing import Any
 
 import pytest
 
-from replication.flows.replicate import letter_box, letter_copies
-from replication.flows.replicate.letter_box import LetterBox
-from replication.flows.replicate.letter_copies import LetterCopies
+from replication.flows.replicate import dead_letters
+from replication.flows.replicate.dead_letters import LetterBox, LetterCopies
 from replication.kafka.api import KafkaRecord
 from replication.kafka.single_record import SingleRecord
 from replication.model import Flow, LetterKind, NewEvent, Position, TopicPartition
 from replication.offsets.dead_letter import DeadLetter, LetterId, identity_of
 from replication.offsets.runs import FinishedRuns
-from replication.state.letter_requests import LetterRequest
 from replication.state.letter_rows import TABLE, KeptLetter, LetterState
-from replication.state.offset_rows import Anchor
-from replication.state.requests import Request
+from replication.state.requests import LetterRequest, Request
+from replication.state.table_reader import Anchor
 from replication.topics.topic_plan import TopicPlan
 from tests.support.acts import Acts, killed_after_each
 from tests.support.remote_topics import flow_config
@@ -68,13 +66,13 @@ class Process(AbstractContextManager["Process"]):
             started_spark=None, letter_requests=self, board=self, log=self
         )  # fmt: skip
         table = SimpleNamespace(place=self.place, add=self.add_row, letters=self.letters)
-        patch.setattr(letter_box, "LetterTable", lambda *_: table)
-        patch.setattr(letter_box, "reader_of", lambda _: None)
-        patch.setattr(letter_box, "write_record", self.write_record)
-        for module in (letter_box, letter_copies):
+        patch.setattr(dead_letters, "LetterTable", lambda *_: table)
+        patch.setattr(dead_letters, "reader_of", lambda _: None)
+        patch.setattr(dead_letters, "write_record", self.write_record)
+        for module in (dead_letters, dead_letters):
             patch.setattr(module, "Reader", lambda *_: self)
         ends = SimpleNamespace(ends={COPY: len(world.logs.get(COPY, []))})
-        patch.setattr(letter_copies, "settled_log_ends", lambda *_, **__: ends)
+        patch.setattr(dead_letters, "settled_log_ends", lambda *_, **__: ends)
         self.box = LetterBox(context)
         self.copies: Any = LetterCopies(context, self, self.box)  # type: ignore[arg-type]
 

@@ -6,11 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from replication.app.library_output import levels
+from replication.app.process import levels
 
 START = """
 import logging, os, resource, sys
-from replication.app.library_output import take_library_output
+from replication.app.process import take_library_output
 from replication.log import Log, configure
 take_library_output()
 configure("json")

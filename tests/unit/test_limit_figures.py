@@ -2,13 +2,12 @@
 
 import pytest
 
-from replication.cli.flow_lines import limits_line
+from replication.cli.status import limits_line
 from replication.config.limits import Limit
 from replication.flows.board import FlowBoard
-from replication.flows.observe.partitions import STALLED_SECONDS, Partitions
-from replication.flows.observe.sight import of_limits
+from replication.flows.observe.sight import STALLED_SECONDS, Partitions, of_limits
 from replication.model import Position, TopicPartition
-from replication.spark.limits import LimitUse
+from replication.spark.acknowledged import LimitUse
 from replication.topics.topic_plan import TopicPlan
 from tests.support.observed import observed
 

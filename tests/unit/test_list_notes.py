@@ -3,8 +3,13 @@
 import pytest
 
 from replication.config.tree import FlowConfig
-from replication.topics.list_notes import group_notes, setting_notes, topic_notes
-from replication.topics.selection import aliased_topics, replicated_topics
+from replication.topics.selection import (
+    aliased_topics,
+    group_notes,
+    replicated_topics,
+    setting_notes,
+    topic_notes,
+)
 from tests.support.settings import ONE_FLOW, parse_settings
 
 NAMES = ("orders", "secret", "A.orders", "B.orders", "C.orders", "mm2-x.internal", "A.heartbeats")

@@ -7,13 +7,12 @@ import pytest
 from replication.config.file import load_config
 from replication.control.changed import known_flow, known_in_force
 from replication.control.doctor.examine import CHANGES, Start, with_changes
-from replication.control.loops import flows_in_a_circle
-from replication.control.steer import new_change
+from replication.control.steer import flows_in_a_circle, new_change
 from replication.errors import StateError
 from replication.model import Flow
 from replication.serve.questions import Questions
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 from tests.support.cli import ok, run
 
 FLOW = Flow("A", "B")

@@ -4,10 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import TopicPartition
-from replication.offsets.live_map import FEW_RUNS, LiveMap, TopicMap
-from replication.offsets.map import NoAnswer, OffsetMap
-from replication.offsets.runs import OffsetRun
-from replication.offsets.thinning import RESOLUTION
+from replication.offsets.map import FEW_RUNS, LiveMap, NoAnswer, OffsetMap, TopicMap
+from replication.offsets.runs import RESOLUTION, OffsetRun
 
 TP, OTHER = TopicPartition("orders", 0), TopicPartition("orders", 1)
 IDS = {"orders": "id-1"}

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
-from replication.offsets.live_map import LiveMap, TopicMap
-from replication.offsets.map import NoAnswer, OffsetMap
-from replication.offsets.partition_runs import WaitingRuns
+from replication.offsets.map import LiveMap, NoAnswer, OffsetMap, TopicMap
+from replication.offsets.pending import WaitingRuns
 from replication.offsets.runs import OffsetRun, anchor
 from tests.support.copied_partition import CopiedPartition, copied_partitions
 

@@ -9,8 +9,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from replication.model import Flow
-from replication.state.delta_reader import DeltaReader
-from replication.state.delta_writer import MERGED_BYTES, SMALL_BYTES, LocalTable
+from replication.state.delta import MERGED_BYTES, SMALL_BYTES, DeltaReader, LocalTable
 from replication.state.schemas import PROPERTIES, SCHEMAS, outdated_properties, short_properties
 
 MOST_FILES = 40
@@ -71,7 +70,7 @@ def test_a_table_that_is_merged_while_it_is_read_is_asked_once_more(
     beside = BesideMerge(folder)
     for epoch in range(3):
         append(folder, epoch)
-    monkeypatch.setattr("replication.state.delta_reader.delta_table", lambda *_: beside)
+    monkeypatch.setattr("replication.state.delta.delta_table", lambda *_: beside)
 
     found = DeltaReader(tmp_path.as_uri()).query("offset_runs", "SELECT generation FROM {table}")
 

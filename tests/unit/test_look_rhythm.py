@@ -1,6 +1,6 @@
 """How often the topics of running queries are looked at."""
 
-from replication.flows.leaders import OLD_SECONDS
+from replication.flows.outages import OLD_SECONDS
 from replication.flows.replicate.topic_ids import LOOK_SECONDS, REST_SECONDS, Rhythm, rest_seconds
 from replication.kafka.watch import SILENT_SECONDS
 

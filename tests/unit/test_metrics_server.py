@@ -10,14 +10,18 @@ from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
-from replication.app import pulse as pulses
-from replication.app.http_server import MOST_CONNECTIONS, HttpServer, Reply
-from replication.app.metrics_server import RETRY_SECONDS, served
-from replication.app.pulse import Pulse
+from replication.app import http_server as pulses
+from replication.app.http_server import (
+    MOST_CONNECTIONS,
+    RETRY_SECONDS,
+    HttpServer,
+    Pulse,
+    Reply,
+    served,
+)
 from replication.config.metrics_settings import MetricsConfig
-from replication.demo.ports import free_port
-from replication.figures.document import observation
-from replication.figures.observation import Observation
+from replication.demo.brokers import free_port
+from replication.figures.observation import Observation, observation
 from replication.flows.board import FlowBoard
 from replication.model import Flow
 from tests.support.observed import A_TO_B, NOW, observed

@@ -5,12 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.errors import FlowError
-from replication.flows.replicate.flow_tasks import ROOM_FOR_TURNS
+from replication.flows.replicate.generations import ROOM_FOR_TURNS
 from replication.model import Mode
 from replication.spark.mode import (
     HEAP_MB_PER_TASK,
     LOCAL_BATCH_SLOTS,
     LOCAL_SPARE_SLOTS,
+    MOST_TASKS,
     Continuous,
     ModeChoice,
     SlotsError,
@@ -20,7 +21,6 @@ from replication.spark.mode import (
     most_continuous,
     small_heap,
 )
-from replication.spark.sources import MOST_TASKS
 
 EIGHT = Continuous(partitions=8)
 ENOUGH = "10 task slots suffice for 8 partitions"

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.flows.replicate.mode_watch import LOOK_SECONDS, ModeWatch
+from replication.flows.replicate.generations import LOOK_SECONDS, ModeWatch
 
 
 @pytest.mark.parametrize(

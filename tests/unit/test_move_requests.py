@@ -11,14 +11,14 @@ from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.moved import MoveTo, Moving
-from replication.state.move_requests import (
+from replication.state.requests import (
     MoveRequest,
     MoveRequests,
     parse_move,
+    parse_request,
     pending_moves,
     request_moves,
 )
-from replication.state.requests import parse_request
 from tests.support.requests import channel
 
 FLOW, OTHER = Flow("A", "B"), Flow("A", "B2")

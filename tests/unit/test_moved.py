@@ -5,14 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import Position, TopicPartition
-from replication.offsets.guard import Refusal
+from replication.offsets.guard import CountAhead, MatchTail, Refusal, Resume, StartFresh
 from replication.offsets.map import Exact, NoAnswer, OffsetMap
 from replication.offsets.moved import MovedPosition, MoveTo, Moving, OwnPosition, move
-from replication.offsets.resume import CountAhead, MatchTail, Resume, StartFresh
 from replication.offsets.runs import OffsetRun, anchor
-from replication.positions.moves import move_all, own_position
-from replication.positions.spans import LogSpans
-from replication.positions.verdicts import Counted
+from replication.positions.survey import Counted, LogSpans, move_all, own_position
 from replication.topics.topic_plan import TopicPlan
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("t", 1)

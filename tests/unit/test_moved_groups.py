@@ -4,8 +4,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from replication.control.moved_groups import MovedMap, changed_groups
-from replication.control.record_counts import copies_all, is_dense
+from replication.control.moves import MovedMap, changed_groups, copies_all, is_dense
 from replication.model import Committed, Position, TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.offsets.map import Ahead, Exact

@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from replication.cli.main import main
 from replication.config.parse import parse
-from replication.topics.needed_acls import Resource, needed_acls
+from replication.topics.acls import Resource, needed_acls
 
 TOPIC_READ = ("DESCRIBE_CONFIGS", "READ")
 FILE = """\

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.model import TopicPartition
-from replication.offsets.newest import newest_windows
+from replication.offsets.runs import newest_windows
 
 SPANS = st.dictionaries(
     st.integers(0, 20).map(lambda number: TopicPartition("t", number)),

@@ -5,26 +5,28 @@ from dataclasses import replace
 
 import pytest
 
-from replication.figures.clocks import Skew
-from replication.figures.health import Code
-from replication.figures.lag import Lag
-from replication.figures.observation import GroupFigures, TopicFigures
-from replication.figures.recent import Recent
+from replication.figures.histogram import Recent
+from replication.figures.lag import Lag, Skew
+from replication.figures.observation import Code, GroupFigures, TopicFigures
 from replication.flows.board import Copying, Figures, FlowBoard, GroupRound
 from replication.flows.observe.conditions import Conditions, FlowFacts
-from replication.flows.observe.groups import GroupLooks
-from replication.flows.observe.partitions import STALLED_SECONDS, Partitions, Standing
-from replication.flows.observe.sight import of_heartbeats
-from replication.flows.observe.topics import TopicLooks
-from replication.flows.publish.look import STATES
-from replication.flows.replicate.set_aside import RefusedTopicError
+from replication.flows.observe.sight import (
+    STALLED_SECONDS,
+    GroupLooks,
+    Partitions,
+    Standing,
+    TopicLooks,
+    of_heartbeats,
+)
+from replication.flows.publish.publisher import STATES
+from replication.flows.replicate.choose import RefusedTopicError
 from replication.groups.positions import GroupPosition
 from replication.model import Committed, Flow, NewEvent, Position, TopicPartition
 from replication.offsets.map import Bounded, Exact, NoAnswer
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
-from replication.spark.reported_figures import parse
-from replication.state.counts import Counts, EventCounts
+from replication.spark.acknowledged import parse
+from replication.state.tables import Counts, EventCounts
 from replication.topics.topic_plan import TopicPlan
 
 FLOW = Flow("A", "B")

@@ -19,7 +19,7 @@ from replication.offsets.map import (
     translate,
     translate_back,
 )
-from replication.offsets.partition_runs import WaitingRuns
+from replication.offsets.pending import WaitingRuns
 from replication.offsets.runs import OffsetRun, anchor, coarser, merge_runs
 from tests.support.copied_partition import (
     CopiedPartition,

@@ -1,6 +1,6 @@
 """An idle flow is looked at less often, until something happens."""
 
-from replication.flows.replicate.pace import LEAST_SECONDS, MOST_SECONDS, Pace
+from replication.flows.replicate.loop import LEAST_SECONDS, MOST_SECONDS, Pace
 
 
 def test_the_pause_grows_to_its_most_and_news_end_it() -> None:

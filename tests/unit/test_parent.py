@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from replication.app.parent import is_lost
+from replication.app.process import is_lost
 
 
 @pytest.fixture

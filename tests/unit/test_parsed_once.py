@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.spark.parsed_once import parsed_once
+from replication.spark.copies import parsed_once
 
 ORDER = "from_json(cast(value as string), 'id int, note string')"
 FAST = "from_json(value, 'a int, b int', map('mode', 'FailFast'))"

@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from replication.config.keys import KEYS
 from replication.config.values import InvalidValueError, read
 from replication.errors import ConfigError
-from replication.mm2.filters import NameFilter
-from replication.mm2.possible import LEGAL, impossible
+from replication.mm2.filters import LEGAL, NameFilter, impossible
 from tests.support.settings import ONE_FLOW, parse_settings
 
 

@@ -5,7 +5,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.offsets.ranges import subtract, union
+from replication.offsets.runs import subtract, union
 
 Range = tuple[int, int]
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 
 import pytest
 
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, free_port
 from replication.kafka import reach
 from replication.kafka.reach import MuteServers, Reach, Silence, with_answering_servers
 from tests.support.gate.clock import Limit

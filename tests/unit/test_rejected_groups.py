@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta, timezone
 from typing import Any
 
-from replication.groups.rejected import Rejected
+from replication.groups.positions import Rejected
 
 START = datetime(2026, 11, 28, tzinfo=timezone.utc)
 

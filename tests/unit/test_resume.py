@@ -5,12 +5,12 @@ from typing import NamedTuple
 import pytest
 
 from replication.model import Position, TopicPartition
-from replication.offsets.guard import Refusal
-from replication.offsets.resume import (
+from replication.offsets.guard import (
     CountAhead,
     Decision,
     MatchTail,
     Missing,
+    Refusal,
     Resume,
     StartFresh,
     plan_positions,

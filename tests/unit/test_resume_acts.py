@@ -8,18 +8,15 @@ from typing import Any
 import pytest
 
 from replication.flows.replicate import resume
-from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.failures import QueryError
-from replication.flows.replicate.resume import MOST_TRIES, settle_positions
+from replication.flows.replicate.resume import MOST_TRIES, Acceptances, settle_positions
 from replication.model import Flow, NewEvent, Position, TopicPartition
+from replication.offsets.guard import Resume
 from replication.offsets.moved import Moving
-from replication.offsets.resume import Resume
 from replication.offsets.runs import FinishedRuns, anchor
 from replication.positions.find import Found
-from replication.positions.moves import AskedPositions
-from replication.state.accept_requests import AcceptRequest
-from replication.state.move_requests import MoveRequest
-from replication.state.requests import Request
+from replication.positions.survey import AskedPositions
+from replication.state.requests import AcceptRequest, MoveRequest, Request
 from replication.topics.topic_plan import TopicPlan
 from tests.support.acts import Acts, killed_after_each
 

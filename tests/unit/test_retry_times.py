@@ -1,7 +1,7 @@
 """Attempts at a growing interval: failures and times in, pauses and due keys out."""
 
 from replication.backoff import Backoff
-from replication.topics.retry_times import RetryTimes
+from replication.topics.topic_plan import RetryTimes
 
 
 def test_each_failure_doubles_the_pause_up_to_the_longest() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from replication.app.run_folder import LOCK, hold_run_folder
+from replication.app.process import LOCK, hold_run_folder
 from replication.config.home import RUN_FOLDER
 
 HOLD = """
 import sys
-from replication.app.run_folder import hold_run_folder
+from replication.app.process import hold_run_folder
 with hold_run_folder():
     print("held", flush=True)
     sys.stdin.read()

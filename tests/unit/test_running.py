@@ -2,9 +2,8 @@
 
 import pytest
 
-from replication.config.changes import Change
-from replication.config.steering import fold
-from replication.control.running import Running
+from replication.config.changes import Change, fold
+from replication.control.moves import Running
 from replication.errors import LeaseError
 from replication.model import Flow, TopicPartition
 

@@ -6,7 +6,7 @@ import pytest
 
 from replication.control.sample import FlowSample, TopicSample, text_of
 from replication.model import Flow, TopicPartition
-from replication.spark.transform_samples import SHOWN_BYTES, Outcome, Sampled, ShownRecord
+from replication.spark.transform_check import SHOWN_BYTES, Outcome, Sampled, ShownRecord
 
 BEFORE = ShownRecord(b"k", None, (("h", b"\xff"), ("n", None)), 3)
 

@@ -13,14 +13,14 @@ from pyspark.sql import SparkSession
 from replication.config.changes import Change
 from replication.config.schema_settings import registry_of
 from replication.flows.context import FlowContext
-from replication.flows.replicate.schema_desk import AT_ONCE, WAIT_SECONDS, SchemaDesk
+from replication.flows.replicate.schemas import AT_ONCE, WAIT_SECONDS, SchemaDesk
 from replication.kafka.registry import Registry as RealRegistry
 from replication.kafka.registry import RegistryError
 from replication.model import Mode, TopicPartition
 from replication.schemas.values import Part, Schema, Version
-from replication.spark.late import LateSession
+from replication.spark.session import LateSession
 from replication.spark.wanted_schemas import Answers, SchemaName, WantedSchema
-from replication.state.request_files import LocalFiles
+from replication.state.files import LocalFiles
 from replication.state.requests import RequestChannel
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan

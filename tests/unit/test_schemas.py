@@ -8,9 +8,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.schemas.difference import Held, difference, in_order
-from replication.schemas.framing import schema_id, with_id
-from replication.schemas.subjects import on_target, subject_for, topic_of
-from replication.schemas.values import Part, Reference, Schema, Version
+from replication.schemas.values import (
+    Part,
+    Reference,
+    Schema,
+    Version,
+    on_target,
+    schema_id,
+    subject_for,
+    topic_of,
+    with_id,
+)
 
 IDS = st.integers(0, 2**32 - 1)
 RENAMED = {"orders": "A.orders", "orders-eu": "A.orders-eu"}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from replication.kafka.api import ClientFailure
-from replication.kafka.call import (
+from replication.kafka.api import (
     COMMIT,
     CREATE_TOPIC,
     DESCRIBE_GROUP,
@@ -16,6 +15,7 @@ from replication.kafka.call import (
     READ_TOPIC,
     WRITE_TOPIC,
     Call,
+    ClientFailure,
 )
 from replication.kafka.diagnosis import call_error
 from replication.model import TopicPartition

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.topics.setting_trials import SettingTrials, first_named
+from replication.topics.configs import SettingTrials, first_named
 
 KEYS = ["retention.ms", "delete.retention.ms", "segment.ms", "max.message.bytes", "a.b"]
 

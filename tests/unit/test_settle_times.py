@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replication.model import TopicPartition
-from replication.positions.settle import settled_log_ends
+from replication.positions.measure import settled_log_ends
 from tests.support.mirror_files import FLOW
 
 REMOTE = TopicPartition("A.t", 0)
@@ -22,7 +22,7 @@ def end_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], Any]:
         clock.now += seconds
 
     time = SimpleNamespace(monotonic=lambda: clock.now, sleep=sleep)
-    monkeypatch.setattr("replication.positions.settle.time", time)
+    monkeypatch.setattr("replication.positions.measure.time", time)
     return lambda at: SimpleNamespace(log_ends=lambda _: {REMOTE: 6 if clock.now >= at else 5})
 
 

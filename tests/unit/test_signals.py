@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from replication.app.signals import stop_on_signals
+from replication.app.process import stop_on_signals
 from tests.support.said import SaidLines
 from tests.support.waiting import wait_until
 

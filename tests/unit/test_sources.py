@@ -4,7 +4,7 @@ import pytest
 
 from replication.errors import SetupError
 from replication.model import Source
-from replication.spark.sources import (
+from replication.spark.mode import (
     INTERFACE,
     SHADED,
     SHARED,

@@ -8,17 +8,20 @@ import pytest
 from replication.config.parse import parse
 from replication.config.tree import FlowConfig
 from replication.model import Chain, Position, TopicPartition
-from replication.offsets.epochs import Stamp, Stamps
-from replication.offsets.first_start import FirstStart
-from replication.offsets.guard import Accepted, Jump, Refusal
-from replication.offsets.live_map import TopicMap
-from replication.offsets.map import Exact, OffsetMap
-from replication.offsets.resume import Decision, Missing, Resume, StartFresh
-from replication.offsets.runs import OffsetRun, anchor
-from replication.positions.rule import NOTHING_ACCEPTED, rule_all
-from replication.positions.spans import LogSpans
-from replication.positions.survey import survey
-from replication.state.offset_rows import Anchor
+from replication.offsets.guard import (
+    Accepted,
+    Decision,
+    FirstStart,
+    Jump,
+    Missing,
+    Refusal,
+    Resume,
+    StartFresh,
+)
+from replication.offsets.map import Exact, OffsetMap, TopicMap
+from replication.offsets.runs import OffsetRun, Stamp, Stamps, anchor
+from replication.positions.survey import NOTHING_ACCEPTED, LogSpans, rule_all, survey
+from replication.state.table_reader import Anchor
 from replication.topics.topic_plan import TopicPlan
 
 TP = TopicPartition("t", 0)

@@ -9,8 +9,8 @@ from replication.config.state_access import StateAccess
 from replication.errors import NoAnswerError, StateError
 from replication.model import Flow
 from replication.state.folder import StateFolder, check_begun
-from replication.state.job_lock import hold_jobs
-from replication.state.stop_requests import request_stop
+from replication.state.locks import hold_jobs
+from replication.state.requests import request_stop
 
 FLOW = Flow("A", "B")
 

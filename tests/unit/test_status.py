@@ -10,11 +10,11 @@ import pytest
 from click.testing import CliRunner
 
 from replication.cli.main import main
-from replication.control.last_process import Process
 from replication.control.status import troubles_of
+from replication.control.written import Process
 from replication.model import Flow
-from replication.state.delta_writer import LocalTable
-from replication.state.job_lock import hold_jobs
+from replication.state.delta import LocalTable
+from replication.state.locks import hold_jobs
 from replication.state.schemas import SCHEMAS
 
 Row = Mapping[str, Any]

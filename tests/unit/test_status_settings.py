@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.config.status_settings import StatusConfig
+from replication.config.topic_settings import StatusConfig
 from replication.errors import ConfigError
 from replication.topics.selection import replicated_topics
 from tests.support.settings import ONE_FLOW, parse_settings

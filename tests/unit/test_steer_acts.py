@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from replication.config.changes import Change
-from replication.config.steering import fold
+from replication.config.changes import Change, fold
 from replication.errors import StateError
 from replication.flows.replicate import steer
 from replication.flows.replicate.steer import Steer

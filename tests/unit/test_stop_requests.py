@@ -15,11 +15,19 @@ from hypothesis import strategies as st
 from replication.config.state_access import StateAccess
 from replication.errors import StateError
 from replication.model import Flow
-from replication.state.accept_requests import AcceptRequests
-from replication.state.job_lock import hold_jobs
-from replication.state.request_files import LocalFiles
-from replication.state.requests import ANYONE, addressee_of, new_path, parse_request, request
-from replication.state.stop_requests import StopRequests, request_and_wait, request_stop
+from replication.state.files import LocalFiles
+from replication.state.locks import hold_jobs
+from replication.state.requests import (
+    ANYONE,
+    AcceptRequests,
+    StopRequests,
+    addressee_of,
+    new_path,
+    parse_request,
+    request,
+    request_and_wait,
+    request_stop,
+)
 from tests.support.local import Until
 from tests.support.requests import channel
 from tests.support.said import SaidLines

@@ -7,9 +7,7 @@ import pytest
 
 from replication.config.state_access import EngineChoice, StateAccess
 from replication.errors import SetupError
-from replication.state.hadoop_site import hadoop_site
-from replication.state.open_storage import storage_for
-from replication.state.storage import Storage, storage_of
+from replication.state.storage import Storage, hadoop_site, storage_for, storage_of
 
 USER = "HADOOP_USER_NAME"
 KEYS = {"fs.s3a.access.key": "access", "fs.s3a.secret.key": "hunter2"}

@@ -10,8 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from replication.config.home import OUR_JAR
-from replication.config.java_options import SERIAL, VARIABLES, collector, written
+from replication.config.home import OUR_JAR, SERIAL, VARIABLES, collector, written
 from replication.deploy import submit
 from replication.deploy.arguments import (
     Arguments,

@@ -8,7 +8,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.app.background import _running
 from replication.flows.supervised import Supervised
-from replication.spark.late import LateSession
+from replication.spark.session import LateSession
 from tests.support.said import SaidLines
 from tests.support.waiting import wait_until
 

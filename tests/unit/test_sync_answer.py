@@ -2,8 +2,7 @@
 
 import pytest
 
-from replication.groups.positions import GroupPosition, plan_commits
-from replication.groups.sync_answer import SyncRules, sync_answer
+from replication.groups.positions import GroupPosition, SyncRules, plan_commits, sync_answer
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import Exact, NoAnswer, Translation
 

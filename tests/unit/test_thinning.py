@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from replication.model import Position
 from replication.offsets.map import NoAnswer, OffsetMap
-from replication.offsets.runs import OffsetRun, anchor, merge_runs
-from replication.offsets.thinning import RESOLUTION, compact_runs, thin_runs
+from replication.offsets.runs import (
+    RESOLUTION,
+    OffsetRun,
+    anchor,
+    compact_runs,
+    merge_runs,
+    thin_runs,
+)
 from tests.support.copied_partition import (
     CopiedPartition,
     bound_of,

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from replication.config.convert import FileSettings, to_yaml
 from replication.config.flat import flat_settings
-from replication.config.to_yaml import FileSettings, to_yaml
 from replication.config.values import Raw, items, text
 from tests.support.settings import ONE_FLOW
 

@@ -3,7 +3,7 @@
 import pytest
 
 from replication.config.keys import KEYS
-from replication.config.metadata_settings import TopicConfigsConfig
+from replication.config.topic_settings import TopicConfigsConfig
 from replication.config.values import items
 from replication.model import Location, TopicSetting
 from replication.topics.configs import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.offsets.topic_ids import Recreated, TopicIds, Void, check_topic_ids
+from replication.offsets.guard import Recreated, TopicIds, Void, check_topic_ids
 
 STORED = TopicIds("s1", "r1")
 NEW_REMOTE = Void("remote topic A.t was deleted and created again")

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.config.sql_text import sql_problems
 from replication.config.transforms import (
     chain_from,
     chain_text,
     is_same_chain,
+    sql_problems,
     tried_transforms,
 )
 from replication.config.values import Raw

@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.flows.replicate.turns import Turn, in_order
+from replication.flows.replicate.generation import Turn, in_order
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.spark.progress import Batch

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.flows.leaders import Leaderless, Leaders
+from replication.flows.outages import Leaderless, Leaders
 from replication.kafka.watch import SILENT_SECONDS, Answers, Moment
 from replication.model import Topic, TopicPartition
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation
-from replication.offsets.wording import sentence
+from replication.offsets.map import Ahead, Bounded, Exact, NoAnswer, Translation, sentence
 
 
 @pytest.mark.parametrize(

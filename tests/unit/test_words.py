@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.figures.document import document
 from replication.figures.observation import (
     GroupFigures,
     Observation,
@@ -16,6 +15,7 @@ from replication.figures.observation import (
     PartitionFigures,
     TopicFigures,
     TopicState,
+    document,
 )
 from replication.figures.words import (
     MOST_MEMBERS,
@@ -26,7 +26,7 @@ from replication.figures.words import (
     part_words,
     topic_key,
 )
-from replication.flows.publish.topic_turns import (
+from replication.flows.publish.publisher import (
     BURST_SECONDS,
     BYTES_PER_SECOND,
     TopicTurns,

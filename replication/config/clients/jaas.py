@@ -5,7 +5,7 @@ would break passwords that contain them.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 _TOKEN = re.compile(
@@ -91,3 +91,28 @@ def _tokens(text: str) -> Iterator[_Token]:
 def _unescape(escape: re.Match[str]) -> str:
     code = escape[1]
     return chr(int(code, 8)) if code[0] in "01234567" else _CONTROLS.get(code, code)
+
+
+WITH_PASSWORD = ("PlainLoginModule", "ScramLoginModule")
+
+
+def find_jaas_problem(java: Mapping[str, str]) -> str | None:
+    """Returns what is wrong with ``sasl.jaas.config`` in these properties; None if nothing.
+
+    Any login module is allowed: the one that is loaded knows its own options.
+    """
+    text = java.get("sasl.jaas.config")
+    if text is None or not java.get("security.protocol", "").upper().startswith("SASL_"):
+        return None
+    try:
+        modules = parse_jaas(text)
+    except JaasError as error:
+        return f"invalid, {error} (value not shown)"
+    if "sasl.client.callback.handler.class" in java:  # it may bring the credentials
+        return None
+    for module in modules:
+        kind = module.name.rpartition(".")[2]
+        missing = [name for name in ("username", "password") if name not in module.options]
+        if kind in WITH_PASSWORD and missing:
+            return f"{kind} needs {' and '.join(missing)}"
+    return None

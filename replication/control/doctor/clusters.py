@@ -1,20 +1,308 @@
 """Whether the clusters of a file can be reached from here, how, and as whom."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as Late
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from typing import Final
 
-from replication.control.doctor.brokers import AskedCluster, look_at_clock, look_at_releases
-from replication.control.doctor.certificates import look_at_certificate
-from replication.control.doctor.distance import look_at_distance
 from replication.control.doctor.judgement import Judgement, Verdict, failed, unknown
-from replication.control.doctor.quotas import look_at_quotas
 from replication.control.partitions import PATIENCE_SECONDS
-from replication.errors import ClusterError, ReplicationError
+from replication.errors import ClusterError, ReplicationError, first_line
+from replication.kafka.certificate import own_certificates, served_until
 from replication.kafka.cluster import Cluster
-from replication.kafka.diagnosis import NEXT_STEPS
-from replication.kafka.listener import find_mismatch
-from replication.kafka.reach import ANSWER_SECONDS, LOOK_SECONDS, MUTE, Silence, reach_of
+from replication.kafka.diagnosis import NEXT_STEPS, CallError
+from replication.kafka.java_admin import READING, WRITING, Quorum, Quotas
+from replication.kafka.jvm import shared_jvm
+from replication.kafka.reach import (
+    ANSWER_SECONDS,
+    LOOK_SECONDS,
+    MUTE,
+    Need,
+    Silence,
+    Versions,
+    find_mismatch,
+    lacking,
+    reach_of,
+    release_of,
+    served_versions,
+)
+
+# What the brokers of a cluster are: their releases, and their clock.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskedCluster:
+    """A cluster of the file.
+
+    Args:
+        alias: Its name there.
+        admin: The properties of its admin client.
+        user: ``User:mirror``; "" if the login names none.
+        is_source: Whether a flow reads from it.
+        is_target: Whether a flow, or a heartbeat, is written to it.
+    """
+
+    alias: str
+    admin: Mapping[str, str]
+    user: str = ""
+    is_source: bool = False
+    is_target: bool = False
+
+    @property
+    def sides(self) -> list[str]:
+        """Of flows on which it is."""
+        on = (("source", self.is_source), ("target", self.is_target))
+        return [side for side, is_on in on if is_on]
+
+
+APART_SECONDS: Final = 2.0
+"""From so much on two clocks are apart: those that NTP keeps are within a tenth of a second."""
+
+
+def look_at_releases(
+    alias: str, admin: Mapping[str, str], addresses: Iterable[str], sides: Collection[str]
+) -> Iterator[Judgement]:
+    """Yields what the brokers at *addresses* lack: while a cluster is updated they differ.
+
+    Args:
+        alias: The cluster.
+        admin: Of an admin client, which is asked where brokers want a certificate first.
+        addresses: Those that answer.
+        sides: Of flows on which the cluster is.
+    """
+    is_tls = admin.get("security.protocol", "PLAINTEXT").upper().endswith("SSL")
+    what, releases, unread = f"release of {alias}", set[str](), list[str]()
+    needs: dict[Need, list[str]] = {}
+    for address in addresses:
+        try:
+            versions = _versions(address, is_tls=is_tls)
+        except (OSError, ValueError) as error:
+            unread.append(f"{address}: {first_line(error)}")
+            continue
+        releases.add(release_of(versions))
+        for need in lacking(versions, sides):
+            needs.setdefault(need, []).append(address)
+    yield from judge_releases(what, releases, needs)
+    if not unread:
+        return
+    try:
+        with Quorum(shared_jvm(), alias, admin) as quorum:
+            is_known = quorum.is_known()
+    except ReplicationError:
+        is_known = False  # the row of the login says why
+    found = Judgement(what=what, found="Kafka 3.3 or newer, with KRaft")
+    yield found if is_known else unknown(what, "; ".join(unread))
+
+
+def _versions(address: str, *, is_tls: bool) -> Versions:
+    try:
+        return served_versions(address, is_tls=is_tls)
+    except TimeoutError:  # it has just answered: it has too much to do
+        return served_versions(address, is_tls=is_tls)
+
+
+def judge_releases(
+    what: str, releases: Iterable[str], needs: Mapping[Need, list[str]]
+) -> Iterator[Judgement]:
+    """Yields what follows from the brokers' *releases*, and from what some of them lack."""
+    texts = dict.fromkeys(need.consequence for need in needs)
+    for text in texts:
+        lacked = [need for need in needs if need.consequence == text]
+        is_fatal = any(need.is_fatal for need in lacked)
+        where = ", ".join(dict.fromkeys(one for need in lacked for one in needs[need]))
+        yield Judgement(
+            what=what,
+            found=f"{where} is older than Kafka {lacked[0].since}: {text}",
+            verdict="problem" if is_fatal else "warning",
+            next_step=f"update these brokers to Kafka {lacked[0].since} or newer",
+            exit_code=ClusterError.exit_code if is_fatal else 0,
+        )
+    if not needs and releases:
+        found = ", ".join(sorted(releases, key=_numbers))
+        yield Judgement(what=what, found=f"Kafka {found} or newer")
+
+
+def _numbers(release: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in release.split(".") if part)
+
+
+def look_at_clock(alias: str, admin: Mapping[str, str]) -> Judgement:
+    """Returns whether the clock of the cluster *alias* and that of this machine agree."""
+    what = f"clock of {alias}"
+    try:
+        with Quorum(shared_jvm(), alias, admin) as quorum:
+            skew = quorum.skew()
+    except ReplicationError as error:
+        return unknown(what, str(error))
+    if skew is None:
+        return unknown(what, "its controllers do not tell it; Kafka 3.3 and newer do, with KRaft")
+    return judge_clock(what, alias, skew)
+
+
+def judge_clock(what: str, alias: str, skew: float) -> Judgement:
+    """Returns what follows from a clock that is ahead by *skew* seconds."""
+    if abs(skew) < APART_SECONDS:
+        return Judgement(what=what, found="agrees with that of this machine")
+    direction = "ahead of" if skew > 0 else "behind"
+    return Judgement(
+        what=what,
+        found=f"{abs(skew):.0f} s {direction} that of this machine, so that lag in seconds and "
+        "latency are wrong by as much",
+        verdict="warning",
+        next_step=f"let NTP keep the time of this machine and of the controllers of {alias} "
+        "(timedatectl, chronyc tracking)",
+    )
+
+
+# Until when certificates are valid.
+
+DAYS_LEFT: Final = 21
+"""From so few days of a certificate on there is a warning."""
+
+OF_THE_BROKER: Final = "renew the certificate in the broker's ssl.keystore.location"
+
+
+def look_at_certificate(alias: str, address: str) -> Judgement:
+    """Returns what follows from the certificate that a broker of *alias* shows at *address*."""
+    what = f"certificate of {alias} at {address}"
+    try:
+        until = served_until(address)
+    except (OSError, ValueError) as error:
+        return unknown(what, str(error))
+    return judge_certificate(what, until, datetime.now(timezone.utc))
+
+
+def look_at_own(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]:
+    """Yields what follows from the certificates in the stores of the clients of *alias*."""
+    try:
+        ends = own_certificates(shared_jvm(), admin)
+    except ValueError as error:
+        yield unknown(f"stores of {alias}", str(error))
+        return
+    for key, until in ends.items():
+        where = f"certificate in {alias}.{key}"
+        yield judge_certificate(where, until, datetime.now(timezone.utc), f"renew the {where}")
+
+
+def judge_certificate(
+    what: str, until: datetime, now: datetime, step: str = OF_THE_BROKER
+) -> Judgement:
+    """Returns what follows from a certificate that is valid *until* then; *step* renews it."""
+    days = (until - now).days
+    if until <= now:
+        return Judgement(
+            what=what,
+            found=f"ended on {until:%Y-%m-%d}",
+            verdict="problem",
+            next_step=step,
+            exit_code=ClusterError.exit_code,
+        )
+    is_near = days < DAYS_LEFT
+    return Judgement(
+        what=what,
+        found=f"valid until {until:%Y-%m-%d}, {days} days left",
+        verdict="warning" if is_near else "ok",
+        next_step=f"{step}, before it ends" if is_near else "",
+    )
+
+
+# How far away a cluster is, and whether the sockets of its brokers let that distance be filled.
+
+FAR_S: Final = 0.02
+LOOKS: Final = 5
+"""So many times a cluster is asked that seems to be far away: this machine may be busy."""
+
+SENT: Final = "socket.send.buffer.bytes"
+RECEIVED: Final = "socket.receive.buffer.bytes"
+ENOUGH: Final = 50_000_000
+"""Bytes a second of one connection, below which a row warns."""
+
+MEGA: Final = 1e6
+
+
+def look_at_distance(asked: AskedCluster, cluster: Cluster) -> Judgement:
+    """Measures how long the smallest question takes, and reads what the brokers' sockets hold.
+
+    Raises:
+        CallError: The cluster does not answer.
+    """
+    seconds = cluster.round_trip_s()
+    for _ in range(1, LOOKS):
+        if seconds < FAR_S:
+            break
+        seconds = min(seconds, cluster.round_trip_s())
+    settings = cluster.broker_settings() if seconds >= FAR_S else {}
+    return judge_distance(asked, seconds, settings)
+
+
+def judge_distance(asked: AskedCluster, seconds: float, settings: Mapping[str, str]) -> Judgement:
+    """Returns what follows from a round trip of so many *seconds*.
+
+    Args:
+        asked: The cluster. Brokers of a source send records, those of a target receive them.
+        seconds: Of the round trip.
+        settings: Of a broker, as far as this user may see them.
+    """
+    what, found = f"distance to {asked.alias}", f"a small request takes {1000 * seconds:.0f} ms"
+    used = [
+        key for key, is_used in ((SENT, asked.is_source), (RECEIVED, asked.is_target)) if is_used
+    ]
+    small = {
+        key: int(settings[key])
+        for key in used
+        if key in settings and 0 <= int(settings[key]) < ENOUGH * seconds
+    }
+    if seconds < FAR_S or not small:
+        return Judgement(what=what, found=found)
+    most = min(small.values()) / seconds / MEGA
+    values = " and ".join(f"{key}={value}" for key, value in small.items())
+    return Judgement(
+        what=what,
+        found=f"{found}, and {values} lets a connection carry about {most:.1f} MB/s",
+        verdict="warning",
+        next_step=f"set {' and '.join(f'{key}=-1' for key in small)} in server.properties of the "
+        f"brokers of {asked.alias} and restart them one by one, so that their kernels size the "
+        "buffers by the distance; see conf/docs/distance.md",
+    )
+
+
+NOBODY: Final = "ANONYMOUS"
+"""The user of a connection without a login."""
+
+
+def look_at_quotas(asked: AskedCluster) -> Iterator[Judgement]:
+    """Yields the quotas of the user of the file; nothing if it may not see them."""
+    alias, admin = asked.alias, asked.admin
+    what = f"quotas of {alias}"
+    keys = {*(READING if asked.is_source else ()), *(WRITING if asked.is_target else ())}
+    user, client_id = asked.user.partition(":")[2] or NOBODY, admin.get("client.id", "")
+    try:
+        with Quotas(shared_jvm(), alias, admin) as quotas:
+            found = [
+                quota
+                for quota in quotas.read()
+                if quota.key in keys and quota.holds_back(user, client_id)
+            ]
+            servers = quotas.servers
+    except ReplicationError as error:
+        if not (isinstance(error, CallError) and error.is_denied):
+            yield unknown(what, str(error))
+        return
+    for quota in found:
+        whom = " and ".join(f"{kind} {name or 'default'}" for kind, name in quota.of.items())
+        line = quota.removal(servers)
+        yield Judgement(
+            what=what,
+            found=f"the brokers hold clients back at {quota.key}={quota.value:.0f} ({whom})",
+            verdict="warning",
+            next_step=f"raise it if flows are to be faster than that, or remove it: {line}",
+            commands=(line,),
+        )
+    if not found:
+        yield Judgement(what=what, found="none holds this user back")
+
 
 Met = Mapping[str, Silence | None]
 """Why each address does not answer; None for one that does."""

@@ -8,33 +8,32 @@ from typing import Final
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import known_in_force
 from replication.control.clients import admins_of, clients_of, principals_of
-from replication.control.doctor.brokers import AskedCluster
-from replication.control.doctor.certificates import look_at_own
-from replication.control.doctor.clusters import look_at_cluster
+from replication.control.doctor.clusters import AskedCluster, look_at_cluster, look_at_own
 from replication.control.doctor.host import (
     judge_size,
     judge_slots,
     look_at_file,
+    look_at_identity,
     look_at_java,
+    look_at_leases,
     look_at_machine,
+    look_at_ports,
+    look_at_registries,
+    look_at_state_dir,
     look_at_versions,
 )
 from replication.control.doctor.judgement import Judgement, failed, told, unknown
-from replication.control.doctor.lease import look_at_leases
-from replication.control.doctor.ports import look_at_ports
-from replication.control.doctor.registries import look_at_registries
-from replication.control.doctor.state_dir import look_at_identity, look_at_state_dir
 from replication.control.doctor.topics import FlowLook, look_at_flow
-from replication.control.loops import check_loops
 from replication.control.machine import open_files_limit, slots_of
 from replication.control.sizing import shared_tasks
+from replication.control.steer import check_loops
 from replication.errors import ConfigError, ReplicationError, SetupError
-from replication.kafka.client_check import rejected_properties
 from replication.kafka.jvm import shared_jvm
+from replication.kafka.user_classes import rejected_properties
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Continuous
-from replication.state.readers import open_reader
-from replication.topics.needed_acls import YOURS
+from replication.state.delta import open_reader
+from replication.topics.acls import YOURS
 
 AT_ONCE: Final = 8
 CHANGES: Final = "changes of operators"

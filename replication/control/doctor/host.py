@@ -1,15 +1,29 @@
 """Whether this machine can run the flows of a file: the file, what is installed, memory, slots."""
 
+import socket
+import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
 
-from replication.config.tree import MirrorConfig
-from replication.control import java, machine
-from replication.control.doctor.judgement import Judgement, told, unknown
-from replication.control.file_check import start_problems
-from replication.errors import ConfigError, FlowError, SetupError
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control import machine
+from replication.control.doctor.judgement import Judgement, failed, told, unknown
+from replication.control.machine import start_problems
+from replication.control.partitions import PATIENCE_SECONDS
+from replication.control.schemas import ask_registry
+from replication.control.witness import Coordinators, Witness
+from replication.errors import (
+    ClusterError,
+    ConfigError,
+    FlowError,
+    ReplicationError,
+    SetupError,
+    StateError,
+)
+from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import kafka_jars
 from replication.model import Flow, Mode
 from replication.spark.mode import (
@@ -20,6 +34,18 @@ from replication.spark.mode import (
     small_heap,
     too_few_slots,
 )
+from replication.state.cluster_ids import (
+    StoredTopics,
+    check_ids,
+    check_topics,
+    stored_ids,
+    stored_topics,
+)
+from replication.state.engine_mark import try_remote
+from replication.state.folder import SPACE_STEP, existing, folder_obstacle, free_mb, local_path
+from replication.state.locks import find_job_owner
+from replication.state.storage import storage_for
+from replication.state.table_reader import StateReader
 
 PACKAGES: Final = ("pyspark", "delta-spark", "deltalake", "confluent-kafka")
 
@@ -51,7 +77,7 @@ def look_at_machine(
 
 def look_at_java(environ: Mapping[str, str]) -> Iterator[Judgement]:
     """Yields whether Spark runs on the Java that a start would take."""
-    found, problem = java.look(environ)
+    found, problem = machine.java_here(environ)
     if problem:
         yield told("Java", problem, "problem", SetupError.exit_code)
     else:
@@ -133,3 +159,199 @@ def judge_slots(needs: Continuous, given: int, *, is_needed: bool) -> Judgement:
         "start counts the slots",
         exit_code=FlowError.exit_code if is_needed else 0,
     )
+
+
+# Whether state.dir can be used, and whether it is of the clusters that the file names.
+
+LITTLE_MB: Final = 1024
+"""From so little free space on there is a warning: the tables need megabytes a day."""
+
+
+def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
+    """Yields whether state.dir can be written, renamed in and listed; locally also its space."""
+    folder = local_path(config.state_dir)
+    if folder is not None:
+        yield from _look_at_folder(folder)
+        return
+    what = f"state.dir {config.state_dir}"
+    try:
+        storage = storage_for(config.access)
+        try_remote(storage)
+    except ReplicationError as error:
+        yield failed(what, error)
+    else:
+        found = f"can be written and listed; tables by {storage.engine} ({storage.why})"
+        yield Judgement(what=what, found=found)
+
+
+def _look_at_folder(folder: Path) -> Iterator[Judgement]:
+    what, (obstacle, step) = f"state.dir {folder}", folder_obstacle(folder)
+    if obstacle:
+        code = StateError.exit_code
+        yield Judgement(
+            what=what, found=obstacle, verdict="problem", next_step=step, exit_code=code
+        )
+    else:
+        yield judge_space(what, free_mb(existing(folder)), is_new=not folder.exists())
+
+
+def judge_space(what: str, left: int, *, is_new: bool) -> Judgement:
+    """Returns what follows from *left* MB of free space under a folder that can be written."""
+    does = "will be made" if is_new else "can be written, locked and listed"
+    found = f"{does}; {left} MB are free"
+    if left < LITTLE_MB:
+        return Judgement(what=what, found=found, verdict="warning", next_step=SPACE_STEP)
+    return Judgement(what=what, found=found)
+
+
+def look_at_identity(
+    config: MirrorConfig, flow: FlowConfig, state: StateReader, ids: Mapping[str, str]
+) -> Judgement:
+    """Returns what a start would say of the tables: whether they are of the clusters of *ids*.
+
+    Args:
+        config: The file.
+        flow: One of its flows.
+        state: Its tables.
+        ids: Of the clusters, by alias, as far as they answer.
+    """
+    what = f"state of {flow.flow}"
+    try:
+        stored = stored_ids(state, flow)
+        new = check_ids(flow, config.state_dir, stored, ids)
+        unnamed = {alias: new[alias] for alias in new if alias not in stored}
+        topics: StoredTopics = stored_topics(state, flow) if unnamed else {}
+        if any(topics.values()):
+            with (
+                Cluster(
+                    flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS
+                ) as source,
+                Cluster(
+                    flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS
+                ) as target,
+            ):
+                check_topics(flow, config.state_dir, unnamed, topics, (source, target))
+    except ClusterError as error:
+        return unknown(what, str(error))
+    except ReplicationError as error:
+        return failed(what, error)
+    if missing := [side.alias for side in (flow.source, flow.target) if side.alias not in ids]:
+        return unknown(what, f"the cluster id of {', '.join(missing)} is unknown")
+    if any(topics.values()):
+        names = " and ".join(sorted(unnamed))
+        found = f"does not name its clusters; topics of it are on {names}, and a start notes the id"
+    else:
+        found = "is of these clusters" if stored else "is new"
+    return Judgement(what=what, found=found)
+
+
+def look_at_ports(config: MirrorConfig) -> Iterator[Judgement]:
+    """Yields whether the driver and ``serve`` can listen where the file says."""
+    owners = (find_job_owner(config.state_dir, flow) for flow in config.names)
+    is_running = any(owner is not None for owner in owners)
+    metrics, rest = config.metrics, config.serve
+    if metrics.port and metrics.port == rest.port:
+        yield Judgement(
+            what="ports",
+            found=f"metrics.port and rest.port are both {rest.port}",
+            verdict="warning",
+            next_step="give one of them another number, if `serve` runs on this machine",
+        )
+    for key, listen, port in (
+        ("metrics.port", metrics.listen, metrics.port),
+        ("rest.port", rest.listen, rest.port),
+    ):
+        if port:
+            yield judge_port(f"{key} {port}", _port_obstacle(listen, port), is_running=is_running)
+
+
+def judge_port(what: str, obstacle: str, *, is_running: bool) -> Judgement:
+    """Returns what follows if nothing can listen there because of *obstacle*; "" if it can."""
+    if not obstacle:
+        return Judgement(what=what, found="free")
+    if is_running:
+        return unknown(what, f"{obstacle}, perhaps because of a job of this file that runs here")
+    key = what.partition(" ")[0]
+    return Judgement(
+        what=what,
+        found=obstacle,
+        verdict="warning",
+        next_step=f"write another {key}, or end the program that has it (ss -ltnp)",
+    )
+
+
+def _port_obstacle(listen: str, port: int) -> str:
+    try:
+        family, kind, _, _, place = socket.getaddrinfo(listen, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+    except (OSError, UnicodeError) as error:
+        return f"{listen}:{port}: {getattr(error, 'strerror', None) or error}"
+    return ""
+
+
+AGAIN_SECONDS: Final = 2.0
+
+
+def look_at_leases(config: MirrorConfig) -> Iterator[Judgement]:
+    """Yields for each flow who holds its lease.
+
+    Raises:
+        StateError: The state directory cannot be read.
+    """
+    with Coordinators() as coordinators:
+        witnesses = coordinators.ask(config.flows)
+        if any(witness.members is None for witness in witnesses.values()):
+            time.sleep(AGAIN_SECONDS)  # a new cluster creates its groups' topic when first asked
+            witnesses = coordinators.ask(config.flows)
+    for flow in config.flows:
+        owner = find_job_owner(config.state_dir, flow.flow)
+        yield judge_lease(f"lease of {flow.flow}", config.file, owner, witnesses[flow.flow])
+
+
+def judge_lease(what: str, file: str, owner: object | None, witness: Witness) -> Judgement:
+    """Returns what follows from the process *owner* on this machine and from the lease's group."""
+    if witness.members is None:
+        if witness.denied is not None:
+            return failed(what, witness.denied)
+        return unknown(what, witness.reason)
+    if owner is not None and witness.members:
+        return Judgement(what=what, found=f"held, and the flow runs here: {owner}")
+    if owner is not None:
+        return Judgement(
+            what=what,
+            found=f"not held (group {witness.group} has no member), although {owner} has the flow",
+            verdict="warning",
+            next_step=f"python -m replication status {file} says what that process does",
+        )
+    if witness.members:
+        return Judgement(
+            what=what,
+            found=f"held by a process that does not run here (group {witness.group})",
+            verdict="warning",
+            next_step="stop that process before you start this one, or start this one with "
+            f"--standby; python -m replication status {file} names it",
+        )
+    return Judgement(what=what, found="free")
+
+
+def look_at_registries(config: MirrorConfig) -> Iterator[Judgement]:
+    """Yields whether each registry answers that a flow of the file asks."""
+    asked = {
+        alias: registry
+        for flow in config.flows
+        if flow.schemas.mode != "none"
+        for alias, registry in (
+            (flow.flow.source, flow.schemas.source_registry),
+            (flow.flow.target, flow.schemas.target_registry),
+        )
+    }
+    for alias, registry in asked.items():
+        what = f"schema registry of {alias}"
+        try:
+            subjects = ask_registry(alias, registry)
+        except ClusterError as error:
+            yield failed(what, error)
+        else:
+            yield Judgement(what=what, found=f"answers, {subjects} subjects")

@@ -11,18 +11,18 @@ from replication.control.doctor.judgement import Judgement, failed, told, unknow
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.control.plan import find_internal_topics
 from replication.errors import GuardError, ReplicationError
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.diagnosis import CallError
-from replication.kafka.rejections import Rejections
-from replication.topics.needed_acls import YOURS
+from replication.topics.acls import YOURS
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import (
+    MissingRight,
     look,
+    missing_rights,
     topic_warnings,
     unwritable_topics,
     without_refused,
 )
-from replication.upkeep.rights import MissingRight, missing_rights
 
 MOST_ROWS: Final = 20
 """Of single topics that would be set aside."""

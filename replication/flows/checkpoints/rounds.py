@@ -7,30 +7,393 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import groupby
 from threading import Event, Lock
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.steering import Steering
-from replication.errors import ClusterError
-from replication.flows.checkpoints.emit import Emission
-from replication.flows.checkpoints.group_sync import GroupSync
-from replication.flows.checkpoints.live_maps import live_maps
-from replication.flows.checkpoints.rejected_groups import RejectedGroups
+from replication.config.changes import Steering
+from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.reports import UNREPORTED_BATCH_SECONDS
-from replication.groups.first_sight import FirstSight
-from replication.groups.positions import GroupPosition, is_rewound
-from replication.kafka.consumer_groups import Groups
-from replication.kafka.diagnosis import InterruptedCallError
+from replication.flows.replicate.map_writer import UNREPORTED_BATCH_SECONDS
+from replication.groups.positions import (
+    ACCEPTED,
+    KEYS,
+    REJECTED,
+    FirstSight,
+    GroupPartition,
+    GroupPosition,
+    Rejected,
+    is_rewound,
+    plan_commits,
+    should_emit,
+)
+from replication.kafka.consumer_groups import GroupActiveError, Groups
+from replication.kafka.diagnosis import CallError, InterruptedCallError
+from replication.mm2.wire import Checkpoint, WireError
 from replication.model import Committed, Flow, NewEvent, TopicPartition
-from replication.spark.frames import trigger_stream
-from replication.state.spark_reader import reader_of
-from replication.topics.list_notes import group_notes
-from replication.upkeep.groups import Translator
+from replication.offsets.map import Exact, NoAnswer, TopicMap
+from replication.spark.counting import trigger_stream
+from replication.state.tables import now, reader_of
+from replication.topics.selection import group_notes
+from replication.upkeep.groups import MapsOf, Translator, checkpoints_topic, read_checkpoints
+
+# Reports groups that a cluster rejects, each once for each reason, and when that is over.
+
+
+class RejectedGroups:
+    """What was reported of one flow's groups, by this process or an earlier one.
+
+    The newest event of a group says whether the cluster rejects it now, for whoever asks.
+    """
+
+    def __init__(self, context: FlowContext) -> None:
+        self._tables = context.tables
+        self._flow = context.config.flow
+        self._known: Rejected | None = None
+
+    def report(
+        self,
+        reasons: Mapping[str, str],
+        cluster: str,
+        topic: str | None = None,
+        accepted: Iterable[str] = (),
+    ) -> None:
+        """Records an event for each group whose reason is new, or that is rejected no more.
+
+        Args:
+            reasons: Why the cluster rejects groups.
+            cluster: Its alias.
+            topic: The internal topic that takes no record of them; None for their offsets.
+            accepted: Groups of which it has just taken what is meant here.
+
+        Raises:
+            StateError: The events cannot be read, and there is something to report.
+        """
+        try:
+            known = self._get()
+        except StateError:
+            if reasons:
+                raise
+            return  # the next round says what is over
+        place = {"cluster": cluster} | ({} if topic is None else {"topic": topic})
+        events = [
+            NewEvent(REJECTED, text, "retry", {"group": group, **place})
+            for group, reason in sorted(reasons.items())
+            if known.get(group, cluster, topic) != (text := _text(group, reason))
+        ]
+        events += [
+            NewEvent(
+                ACCEPTED,
+                f"cluster {cluster} rejects group {group} no more",
+                "retry",
+                {"group": group, **place},
+            )
+            for group in sorted(accepted)
+            if group not in reasons and known.get(group, cluster, topic)
+        ]
+        for event in events:
+            known.add(event.kind, {**event.details, "text": event.text})
+        self._tables.record_events(self._flow, events)
+
+    def _get(self) -> Rejected:
+        if self._known is None:
+            read = partial(reader_of(self._tables).newest, "events", self._flow, KEYS, ["at"])
+            self._known = Rejected.of(self._tables.mended("events", self._flow, read))
+        return self._known
+
+
+def _text(group: str, reason: str) -> str:
+    return (
+        f"group {group}: {reason}. This holds up no other group; it is tried again at every "
+        "interval. To leave it out, add it to groups.exclude"
+    )
+
+
+def live_maps(context: FlowContext) -> MapsOf:
+    """Returns the flow's maps in memory; stored runs are read when an offset is first asked about.
+
+    While no flow of this process writes the map, as in a job that runs checkpoints only, every
+    question reads the table.
+    """
+    stored = reader_of(context.tables).offsets(context.config.flow)
+
+    def maps_of(least: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, TopicMap]:
+        not_loaded = context.live_map.not_loaded(least)
+        if not_loaded:
+            context.live_map.load(not_loaded, stored.maps(not_loaded))
+        return context.live_map.maps(least, not_loaded)
+
+    return maps_of
+
+
+# Writes checkpoints: to the target's checkpoints topic at once, to the Delta table behind.
+#
+# The topic decides what was emitted. The table is a history for SQL, written about once a minute,
+# because a Delta commit costs more CPU than a round of translations.
+
+HISTORY_SECONDS = 60.0
+
+
+class Emission:
+    """The checkpoints of one flow, and the newest one of each group and partition."""
+
+    def __init__(self, context: FlowContext, rejected: RejectedGroups) -> None:
+        self._context = context
+        self._flow = context.config.flow
+        self._rejected = rejected
+        self._topic = checkpoints_topic(context.target, context.config)
+        self._newest: dict[GroupPartition, Checkpoint] | None = None
+        self._unanswered: set[GroupPartition] = set()
+        self._history: list[dict[str, object]] = []
+        self._written_at = time.monotonic()
+        self._seen: dict[GroupPartition, tuple[int, float]] = {}  # commits, and since when
+
+    def saw(self, positions: Iterable[GroupPosition]) -> None:
+        """Notes what the groups have committed now, before anything else may hold it up."""
+        now, before = time.monotonic(), self._seen
+        self._seen = {}
+        for position in positions:
+            offset, (then, since) = position.committed.offset, before.get(position.key, (-1, now))
+            self._seen[position.key] = (offset, since if then == offset else now)
+
+    def newest(self) -> dict[GroupPartition, Checkpoint]:
+        """Returns each key's newest checkpoint, whoever wrote it; reads the topic only once.
+
+        Raises:
+            ClusterError: The target does not answer.
+        """
+        if self._newest is None:
+            self._create()
+            self._newest = read_checkpoints(self._topic)
+        return self._newest
+
+    def _create(self) -> None:
+        with self._context.act("checkpoints") as may:
+            if may and self._context.config.groups.checkpoints_enabled:
+                self._topic.create()
+
+    def forget(self) -> None:
+        """Makes `newest` read the topic again: another process may have emitted meanwhile."""
+        self._newest = None
+
+    def emit(self, positions: Iterable[GroupPosition]) -> None:
+        """Emits a checkpoint for each of *positions* that needs one.
+
+        A group whose checkpoint the target rejects is reported once.
+
+        Raises:
+            ClusterError: The target does not answer, or rejects all checkpoints.
+        """
+        newest, changed = self.newest(), []
+        for position in positions:
+            if should_emit(position, newest.get(position.key)):
+                changed.append(position)
+            elif isinstance(position.answer, NoAnswer):
+                self._warn_once(position, position.answer)
+        if not changed:
+            return
+        encoded, unfit = list[tuple[GroupPosition, tuple[bytes, bytes]]](), dict[str, str]()
+        for position in changed:
+            each = position.checkpoint()
+            try:  # the metadata of a commit is the group's, and may be longer than MM2's format has
+                encoded.append((position, (each.key(), each.value())))
+            except WireError as error:
+                unfit[position.group] = str(error)
+        changed = [position for position, _ in encoded]
+        with self._context.act("checkpoints") as may:
+            if not may:
+                return
+            self._topic.create()  # while the flow was held, nobody did
+            rejected = self._topic.write_each([record for _, record in encoded])
+        written = [each for number, each in enumerate(changed) if number not in rejected]
+        for position in written:
+            newest[position.key] = position.checkpoint()
+        self._history += [self._row(position) for position in written]
+        now = time.monotonic()
+        seen = (self._seen.get(position.key, (0, now))[1] for position in written)
+        self._context.board.count_checkpoints([now - since for since in seen])
+        self._rejected.report(
+            unfit | {changed[at].group: str(why) for at, why in rejected.items()},
+            self._flow.target,
+            self._topic.name,
+            accepted={position.group for position in written},
+        )
+        self._context.log.debug("checkpoints_emitted", checkpoints=len(written))
+
+    def write_history(self, *, at_once: bool = False) -> None:
+        """Appends what was emitted to the table ``checkpoints``, if that is due or *at_once*.
+
+        Rows that cannot be written are kept for the next time, unless *at_once*.
+
+        Raises:
+            StateError: The table cannot be written, and this was the last try.
+        """
+        is_due = time.monotonic() - self._written_at >= HISTORY_SECONDS
+        if not self._history or not (at_once or is_due):
+            return
+        self._written_at = time.monotonic()
+        try:
+            self._context.tables.append("checkpoints", self._history)
+        except StateError as error:
+            if at_once:
+                raise
+            self._context.log.warning("checkpoint_history_late", text=error)
+        else:
+            self._history = []
+
+    def _warn_once(self, position: GroupPosition, answer: NoAnswer) -> None:
+        if position.key not in self._unanswered:
+            self._unanswered.add(position.key)
+            self._context.log.warning(
+                "group_without_checkpoint",
+                group=position.group,
+                partition=position.upstream,
+                offset=position.committed.offset,
+                text=f"{answer.reason}; the first offset with an answer is {answer.first}",
+            )
+
+    def _row(self, position: GroupPosition) -> dict[str, object]:
+        return {
+            "flow": str(self._flow),
+            "group": position.group,
+            "topic": position.upstream.topic,
+            "partition": position.upstream.partition,
+            "remote_topic": position.remote.topic,
+            "upstream": position.committed.offset,
+            "downstream": position.downstream,
+            "exact": isinstance(position.answer, Exact),
+            "reread": position.reread,
+            "metadata": position.committed.metadata,
+            "at": now(),
+        }
+
+
+# Commits translated offsets for idle groups (``sync.group.offsets.*``).
+#
+# Kafka rejects commits for active groups: such a group reads on the target.
+
+IDLE = {"EMPTY", "DEAD"}
+
+
+class GroupSync:
+    """Moves one flow's groups on the target, and remembers which of them were active.
+
+    ``rewound`` holds the group partitions that were rewound on the source and not yet on the
+    target; the checkpoint rounds add to it.
+    """
+
+    def __init__(
+        self, context: FlowContext, rejected: RejectedGroups, target: Groups | None = None
+    ) -> None:
+        self._context = context
+        self._flow = context.config.flow
+        self._given = target
+        self._rejected = rejected
+        self.rewound: set[GroupPartition] = set()
+        self._blocked: dict[str, str] = {}
+
+    @cached_property
+    def _target(self) -> Groups:
+        """Created lazily, so that a failing client cannot stop replication."""
+        flow = self._flow
+        return self._given or Groups(
+            self._context.jvm, flow.target, self._context.config.target.admin
+        )
+
+    def move(self, positions: Iterable[GroupPosition]) -> ClusterError | None:
+        """Commits what `replication.groups.positions.plan_commits` returns, group by group.
+
+        A group whose offsets on the target could not be read is skipped: without them, a commit
+        might move the group back. A group that the target rejects is reported once.
+
+        Args:
+            positions: Translated positions of the source's groups, sorted by group.
+
+        Returns:
+            Why a group was not moved that may move at the next try; all others are moved.
+
+        Raises:
+            ClusterError: The target does not answer.
+        """
+        states = self._target.states()
+        by_group = {
+            group: list(of_group)
+            for group, of_group in groupby(positions, lambda position: position.group)
+        }
+        idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
+        blocked = by_group.keys() - set(idle)
+        self._context.board.note_blocked(blocked)
+        for group in blocked:
+            self._report_blocked(group, states[group])
+        # all of them: one that is not listed may have a coordinator that is down or still loads it
+        current, failures = self._target.readable(idle)
+        rejections = {g: str(error) for g, error in failures.items() if not error.is_temporary}
+        temporary = [error for error in failures.values() if error.is_temporary]
+        moved = set[str]()
+        for group in idle:
+            if group not in current:
+                continue
+            try:
+                if self._move(by_group[group], current[group]):
+                    moved.add(group)
+            except GroupActiveError as error:
+                if group in states:  # it became active after its state was read
+                    self._context.log.warning("group_became_active", group=group, text=error)
+                else:  # it was not listed: its members are no consumers of Kafka's
+                    rejections[group] = str(error)
+            except CallError as error:
+                if error.is_temporary:
+                    temporary.append(error)
+                else:
+                    rejections[group] = str(error)
+        self._rejected.report(rejections, self._flow.target, accepted=moved)
+        return temporary[0] if temporary else None
+
+    def _move(
+        self, positions: Sequence[GroupPosition], current: Mapping[TopicPartition, Committed]
+    ) -> bool:
+        """Moves one group; returns whether there was anything to commit.
+
+        Raises:
+            GroupActiveError: The group has members.
+            CallError: The target rejects it, or does not answer.
+        """
+        group, on_rewind = positions[0].group, self._context.config.groups.sync_on_rewind
+        wanted = plan_commits(positions, current, self.rewound, on_rewind)
+        with self._context.act("checkpoints") as may:
+            if not may:
+                return False
+            self._target.commit(group, wanted)
+        self.rewound -= {position.key for position in positions}
+        self._blocked.pop(group, None)
+        if wanted:
+            self._context.log.debug("group_moved", group=group, partitions=len(wanted))
+        return bool(wanted)
+
+    def _report_blocked(self, group: str, state: str) -> None:
+        """Records which members keep *group* active; again only when they change."""
+        try:
+            members = ", ".join(self._target.members(group)) or "unknown"
+        except ClusterError as error:
+            members = f"unknown ({error})"
+        if self._blocked.get(group) == members:
+            return
+        self._blocked[group] = members
+        flow = self._flow
+        self._context.tables.record_event(
+            flow,
+            "group-active",
+            f"group {group} is active ({state.lower()}) on {flow.target}, so its offsets cannot be "
+            f"changed; members: {members}. Its checkpoints are not held up; stop these members, or "
+            "exclude the group with groups.exclude",
+            group=group,
+            reaction="skip",
+        )
+
 
 BATCH_SECONDS = 60.0
 """A batch of the query costs about 80 ms of CPU, so one batch holds the rounds of a minute."""

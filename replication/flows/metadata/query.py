@@ -9,13 +9,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError, ReplicationError, StateError
 from replication.flows.context import FlowContext
-from replication.flows.metadata.acl_rounds import AclSync
-from replication.flows.metadata.config_rounds import ConfigSync
-from replication.flows.metadata.deletion_rounds import Deletions
-from replication.flows.metadata.history import FlowHistory
+from replication.flows.metadata.rounds import AclSync, ConfigSync, Deletions, FlowHistory
 from replication.kafka.diagnosis import InterruptedCallError
 from replication.log_events import Event
-from replication.spark.frames import trigger_stream
+from replication.spark.counting import trigger_stream
 
 
 class Sync(Protocol):

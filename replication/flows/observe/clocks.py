@@ -13,10 +13,10 @@ from typing import Final
 from py4j.protocol import Py4JError
 
 from replication.config.tree import ClusterConfig
-from replication.figures.clocks import Skew, SkewMeter
+from replication.figures.lag import Skew, SkewMeter
 from replication.kafka.diagnosis import CallError
+from replication.kafka.java_admin import Quorum
 from replication.kafka.jvm import has_our_classes, shared_jvm
-from replication.kafka.quorum import Quorum
 
 EACH_SECONDS: Final = 60.0
 UNTOLD_SECONDS: Final = 3600.0

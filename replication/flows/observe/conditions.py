@@ -4,12 +4,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from replication.figures.clocks import Skew, skew_step, skew_text
-from replication.figures.health import SEVERITIES, Code, Condition
-from replication.figures.observation import GroupFigures, TopicFigures
+from replication.figures.lag import Skew, skew_step, skew_text
+from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
 from replication.flows.board import Figures
 from replication.model import Flow
-from replication.state.counts import EventCounts, WriteCounts
+from replication.state.tables import EventCounts, WriteCounts
 
 OLD_MAP_SECONDS: Final = 600.0
 OLD_POSITION_SECONDS: Final = 300.0

@@ -8,27 +8,151 @@ without a lock.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from itertools import islice
 from typing import Final
 
 from py4j.protocol import Py4JError
 
+from replication.config.tree import ClusterConfig
 from replication.errors import ClusterError, ReplicationError
-from replication.figures.clocks import steady
+from replication.figures.lag import jumped, steady
 from replication.figures.observation import Observation
 from replication.flows.observe.clocks import Clocks
-from replication.flows.observe.questions import RareQuestions
 from replication.flows.observe.sight import FlowSight
-from replication.flows.observe.summary import Summary
-from replication.kafka.call import join_names
-from replication.kafka.log_ends import LogEnds
+from replication.kafka.api import KafkaRecord, join_names
+from replication.kafka.cluster import Cluster
+from replication.kafka.reader import Reader
+from replication.kafka.watch import LogEnds
 from replication.log import Log
-from replication.model import Flow, Isolation
-from replication.spark.reported_figures import Reported, ReportedFigures
+from replication.model import Flow, Isolation, TopicPartition
+from replication.spark.acknowledged import Reported, ReportedFigures
+from replication.upkeep.prepare import topic_losses
 
 log = Log(__name__)
+
+# What is asked of a flow's source now and then: the age of a backlog, and what deletes it.
+
+QUESTIONS_EACH_SECONDS: Final = 60.0
+MOST_READ: Final = 20
+"""Partitions from which a record is read each minute."""
+
+SEARCHED_OFFSETS: Final = 1_000
+"""How far a record is searched: the first offsets may hold none."""
+
+PATIENCE_SECONDS: Final = 5.0
+CLIENT: Final = "replication-observe"
+
+
+class RareQuestions:
+    """Asks about one flow, at most once a minute: what is set right is seen within that time."""
+
+    def __init__(self) -> None:
+        self._asked_at = -QUESTIONS_EACH_SECONDS
+
+    def ask(self, sight: FlowSight) -> None:
+        """Asks what is due; the answers are for the next looks.
+
+        Raises:
+            ReplicationError: The source does not answer, or denies it.
+        """
+        if time.monotonic() - self._asked_at < QUESTIONS_EACH_SECONDS:
+            return
+        behind = sight.topics.behind
+        backlog = list(islice(sight.partitions.of_unknown_age(sight.copying), MOST_READ))
+        topics, losses = sight.copying.topics, sight.context.board.losses
+        less = {topic: topics[topic] for topic in losses if topic in topics}
+        if not behind and not backlog and not less:
+            sight.kept = frozenset()
+            return
+        self._asked_at = time.monotonic()
+        if backlog:
+            _read(sight, backlog)
+        sight.topics.headroom = _headroom(sight, behind) if behind else {}
+        sight.kept = _kept(sight, less)
+
+
+def _read(sight: FlowSight, backlog: list[tuple[TopicPartition, int, int]]) -> None:
+    """Reads the first record of each partition of *backlog*: no look tells its age."""
+    spans = {tp: (at, min(end, at + SEARCHED_OFFSETS)) for tp, at, end in backlog}
+
+    def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
+        if record.timestamp_ms >= 0:
+            sight.partitions.read(tp, spans[tp][0], record.timestamp_ms / 1000 - jumped())
+        return True
+
+    with Reader(sight.config.source.consumer, sight.config.isolation) as reader:
+        reader.visit(spans, visit)
+
+
+def _kept(sight: FlowSight, topics: Mapping[str, str]) -> frozenset[str]:
+    """Returns those of *topics*, with their remote names, that the target keeps all of by now."""
+    if not topics:
+        return frozenset()
+    with _cluster(sight.config.source) as source, _cluster(sight.config.target) as target:
+        return frozenset(topics.keys() - topic_losses(topics, source, target).keys())
+
+
+def _cluster(config: ClusterConfig) -> Cluster:
+    return Cluster(config.alias, config.admin, client_id=CLIENT, patience_s=PATIENCE_SECONDS)
+
+
+def _headroom(sight: FlowSight, behind: dict[str, float]) -> dict[str, float]:
+    """Returns how long until the source deletes what of the topics *behind* is not copied."""
+    with _cluster(sight.config.source) as cluster:
+        settings = cluster.topic_config(behind)
+    found: dict[str, float] = {}
+    for topic, own in settings.items():
+        retention = int(own["retention.ms"].value or -1) if "retention.ms" in own else -1
+        if retention >= 0 and "delete" in (own["cleanup.policy"].value or ""):
+            found[topic] = max(0.0, retention / 1000 - behind[topic])
+    return found
+
+
+SUMMARY_EACH_SECONDS: Final = 60.0
+
+FIGURES: Final = {
+    "records": "records_total",
+    "bytes": "bytes_total",
+    "records_per_second": "records_per_second",
+    "lag_records": "lag_records",
+    "lag_seconds": "lag_seconds",
+    "in_flight": "in_flight_records",
+}
+
+
+class Summary:
+    """The lines of the flows of one process; a subscriber of their observations."""
+
+    def __init__(self) -> None:
+        self._said_at: dict[str, float] = {}
+
+    def __call__(self, observed: Observation) -> None:
+        """Logs *observed* if a minute has passed since the flow's last line, or its first look."""
+        flow = str(observed.flow)
+        said_at = self._said_at.setdefault(flow, observed.clock)
+        if observed.ended_at is not None or observed.clock - said_at < SUMMARY_EACH_SECONDS:
+            return
+        self._said_at[flow] = observed.clock
+        latency = observed.histograms.get("latency_seconds")
+        figures = {name: observed.figures.get(figure) for name, figure in FIGURES.items()}
+        log.bind(flow).info(
+            "flow_summary",
+            state=observed.state,
+            health=observed.health,
+            **{name: _short(value) for name, value in figures.items()},
+            latency_p50=_short(latency.quantile(0.5) if latency else None),
+            latency_p99=_short(latency.quantile(0.99) if latency else None),
+            generation=observed.generation,
+            conditions=",".join(sorted({condition.code for condition in observed.conditions})),
+        )
+
+
+def _short(value: float | None) -> float | None:
+    return value if value is None or isinstance(value, int) else round(value, 3)
+
 
 MANY_PARTITIONS: Final = 2500
 """Beyond that the interval is twice as long."""

@@ -2,41 +2,470 @@
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, get_args
 
 from replication.config.limits import Limit
 from replication.config.tree import FlowConfig
-from replication.figures.clocks import MOST_SKEW_SECONDS, jumped
-from replication.figures.histogram import Histogram
+from replication.figures.histogram import Histogram, Recent
+from replication.figures.lag import MOST_SKEW_SECONDS, Lag, PartitionLag, jumped
 from replication.figures.observation import (
+    Answer,
     ClusterFigures,
     EventRow,
     GroupFigures,
     Observation,
+    PartitionFigures,
     TopicFigures,
     TopicState,
 )
-from replication.figures.recent import Recent
 from replication.figures.registry import BOUNDED, WHOLE_FLOW
-from replication.flows.board import Copying, Figures
+from replication.flows.board import Copying, Figures, GroupRound
 from replication.flows.context import FlowContext
-from replication.flows.observe.awaited import AwaitedHeartbeats
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
-from replication.flows.observe.groups import GroupLooks
-from replication.flows.observe.partitions import Partitions, Standing
-from replication.flows.observe.topics import RATE_SECONDS, TopicLooks
-from replication.flows.publish.look import LEASED, look_at
-from replication.model import Job, runs
+from replication.flows.publish.publisher import LEASED, look_at
+from replication.groups.positions import GroupPosition
+from replication.model import Job, TopicPartition, runs
+from replication.offsets.map import Ahead, Bounded, NoAnswer
+from replication.spark.acknowledged import LimitUse, Reported
 from replication.spark.kafka_options import named, producer_client_id
-from replication.spark.limits import LimitUse
-from replication.spark.reported_figures import Reported
 from replication.spark.session import task_slots
+
+LATE_SECONDS: Final = 60.0
+LATE_BEATS: Final = 3
+
+
+class AwaitedHeartbeats:
+    """The heartbeats of one flow, look by look; all times are `steady` ones.
+
+    They are awaited where the file lets something emit them to the source, and where one has
+    arrived: whoever has sent it may be on another machine.
+
+    Args:
+        beat_seconds: How often the file lets something emit them; None if it does not.
+    """
+
+    def __init__(self, beat_seconds: float | None) -> None:
+        self._beat_seconds = beat_seconds
+        self._since: float | None = None
+
+    def look(self, now: float, newest: float | None, *, is_copied: bool) -> float | None:
+        """Returns how long none has arrived, if that is too long.
+
+        Args:
+            now: The time.
+            newest: That of the newest one that has arrived; None if none has.
+            is_copied: Whether the flow copies their topic.
+        """
+        if not is_copied or (newest is None and self._beat_seconds is None):
+            self._since = None
+            return None
+        self._since = now if self._since is None else self._since
+        age = now - max(self._since, self._since if newest is None else newest)
+        return age if age > max(LATE_SECONDS, LATE_BEATS * (self._beat_seconds or 0)) else None
+
+
+# How far each partition of a flow is behind. Pure: its caller has asked the cluster.
+#
+# The last known end of a log still counts while the source does not answer: the lag is at least
+# that.
+
+STALLED_SECONDS: Final = 120.0
+"""How long a partition may stand before records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a partition stands at one look.
+
+    The position is None if nothing of a paused partition was ever copied; the lag is None then, and
+    if its end was never seen.
+    """
+
+    tp: TopicPartition
+    position: int | None
+    end: int | None
+    lag: Lag | None
+    state: TopicState
+    copied_until: float | None
+
+    def is_at_rest_at(self, position: int | None, end: int | None, until: float | None) -> bool:
+        """Returns whether these values are no news: where nothing waits, neither is time."""
+        is_idle = self.state == "copying" and self.lag is not None and not self.lag.records
+        return is_idle and (position, end, until) == (self.position, self.end, self.copied_until)
+
+    def figures(self) -> PartitionFigures:
+        """Returns what is shown of the partition."""
+        found: dict[str, float] = {}
+        if self.position is not None:
+            found["position"] = self.position
+        if self.end is not None:
+            found["source_log_end"] = self.end
+        if self.lag is not None:
+            found["lag_records"] = self.lag.records
+            if self.lag.seconds is not None:
+                found["lag_seconds"] = self.lag.seconds
+        if self.copied_until is not None:
+            found["copied_until_timestamp_seconds"] = self.copied_until
+        return PartitionFigures(self.tp.partition, self.state, found)
+
+
+class Partitions:
+    """The partitions of one flow, look by look."""
+
+    def __init__(self) -> None:
+        self.ends: dict[TopicPartition, int] = {}
+        self._lags: dict[TopicPartition, PartitionLag] = {}
+        self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
+        self._last: dict[TopicPartition, Standing] = {}
+
+    def known(self, copying: Copying) -> Collection[TopicPartition]:
+        """Returns the partitions that are copied, or were when the loop last ran, sorted.
+
+        Between two generations nothing is copied, and the lag of all grows. So does that of what
+        is paused, and it stays known.
+        """
+        if copying.generations:
+            kept = {tp for tp in copying.positions if tp.topic in copying.topics}
+        else:
+            kept = copying.positions.keys() & self._lags.keys()
+        kept |= copying.paused.keys()
+        for gone in self._lags.keys() - kept:
+            del self._lags[gone]
+            self.ends.pop(gone, None)
+            self._stands.pop(gone, None)
+        if added := kept - self._lags.keys():
+            lags = self._lags | {tp: PartitionLag() for tp in added}
+            self._lags = dict(sorted(lags.items()))
+        return self._lags.keys()
+
+    def saw(self, at: float, ends: Mapping[TopicPartition, int]) -> None:
+        """Notes where logs ended *at* a time; what did not answer is absent."""
+        for tp, end in ends.items():
+            if tp in self._lags:
+                self._lags[tp].saw(at, end)
+                self.ends[tp] = end
+
+    def of_unknown_age(self, copying: Copying) -> Iterator[tuple[TopicPartition, int, int]]:
+        """Yields the partitions that began with a backlog, with their positions and ends."""
+        for tp, lag in self._lags.items():
+            at = copying.next_offset(tp)
+            is_backlog = lag.is_unknown and tp not in copying.source_ms and lag.lacks_record
+            if is_backlog and at is not None:
+                yield tp, at, self.ends[tp]
+
+    def read(self, tp: TopicPartition, position: int, timestamp: float) -> None:
+        """Notes the *timestamp* of the record at *position*."""
+        self._lags[tp].read(position, timestamp)
+
+    def look(
+        self,
+        now: float,
+        copying: Copying,
+        leaderless: Collection[TopicPartition],
+        jumped: float = 0.0,
+        *,
+        is_waiting: bool = False,
+    ) -> list[Standing]:
+        """Returns where each partition stands *now*, sorted.
+
+        Args:
+            now: The `steady` time, as in all other methods.
+            copying: What is copied.
+            leaderless: Partitions without a leader.
+            jumped: How far the machine's clock, by which records have their times, was set ahead.
+            is_waiting: Whether records of the flow wait for a limit: then nothing has stalled.
+        """
+        if is_waiting:
+            self._stands = {tp: (position, now) for tp, (position, _) in self._stands.items()}
+        found = {
+            tp: self._standing(tp, now, copying, jumped, is_leaderless=tp in leaderless)
+            for tp in self.known(copying)
+        }
+        self._last = found
+        return list(found.values())
+
+    def _standing(
+        self,
+        tp: TopicPartition,
+        now: float,
+        copying: Copying,
+        jumped: float,
+        *,
+        is_leaderless: bool,
+    ) -> Standing:
+        position, end = copying.next_offset(tp), self.ends.get(tp)
+        newest = copying.source_ms.get(tp)
+        until = None if newest is None else newest / 1000
+        last, is_paused = self._last.get(tp), tp in copying.paused
+        is_led = not is_paused and not is_leaderless
+        if last is not None and is_led and last.is_at_rest_at(position, end, until):
+            return last
+        lag: Lag | None = None
+        state: TopicState = "copying"
+        if position is not None:
+            self._lags[tp].moved(position)
+        if end is not None and position is not None:
+            lag = self._lags[tp].look(now, None if until is None else until - jumped)
+            state = self._state(tp, now, position, lag)
+        if is_paused:  # nobody expects that it moves, now and right after the pause
+            self._stands.pop(tp, None)
+            state = "paused"
+        elif is_leaderless:
+            state = "leaderless"
+        return Standing(tp, position, end, lag, state, until)
+
+    def _state(self, tp: TopicPartition, now: float, position: int, lag: Lag) -> TopicState:
+        if not lag.records:
+            self._stands.pop(tp, None)
+            return "copying"
+        stood = self._stands.get(tp)
+        if stood is None or stood[0] != position:
+            stood = self._stands[tp] = (position, now)
+        return "stalled" if now - stood[1] >= STALLED_SECONDS else "lagging"
+
+
+# The figures of the topics of one flow, and their sums and rates.
+
+RATE_SECONDS: Final = 60.0
+BEHIND_SECONDS: Final = 60.0
+QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
+WORST: Final[tuple[TopicState, ...]] = (
+    "set-aside",
+    "leaderless",
+    "stalled",
+    "lagging",
+    "paused",
+    "copying",
+)
+
+
+class TopicLooks:
+    """The topics of one flow, look by look.
+
+    Attributes:
+        headroom: Until the source deletes what is not copied, of some topics that lag, in seconds.
+        behind: The topics that lag by more than a minute, and by how much.
+    """
+
+    def __init__(self) -> None:
+        self.headroom: Mapping[str, float] = {}
+        self.behind: dict[str, float] = {}
+        self._last: dict[str, tuple[object, TopicFigures]] = {}  # what it is made of
+        self._grown: dict[str, Recent] = defaultdict(Recent)
+        self._flow = Recent()
+        self._latencies: dict[str, Histogram] = {}  # by remote topic, since the process began
+        self._seen: dict[str, deque[tuple[float, Histogram]]] = defaultdict(deque)
+
+    def look(
+        self, now: float, board: Figures, standings: Iterable[Standing], reported: Reported | None
+    ) -> tuple[TopicFigures, ...]:
+        """Returns the figures of each topic, in the order of their names."""
+        if reported is not None:
+            self._time(now, reported.latencies)
+        by_topic: dict[str, list[Standing]] = defaultdict(list)
+        for one in standings:
+            by_topic[one.tp.topic].append(one)
+        reasons: dict[str, str] = {}
+        for part, error in board.aside.items():
+            reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
+        names = sorted(by_topic.keys() | reasons.keys() | board.copying.records.keys())
+        found = tuple(
+            self._topic(name, now, board.copying, by_topic[name], reasons.get(name))
+            for name in names
+        )
+        self._last = {name: self._last[name] for name in names}
+        lags = {topic.topic: topic.figures.get("lag_seconds", 0.0) for topic in found}
+        self.behind = {name: lag for name, lag in lags.items() if lag > BEHIND_SECONDS}
+        return found
+
+    def histograms(self, reported: Reported | None) -> dict[str, Histogram]:
+        """Returns the histograms of the records; none where executors do not report."""
+        if reported is None:
+            return {}
+        latency = Histogram()
+        for one in self._latencies.values():
+            latency = latency.plus(one)
+        return {"latency_seconds": latency, "transfer_seconds": reported.transfer}
+
+    def rates(self, now: float, copying: Copying) -> dict[str, float]:
+        """Returns the sums of the flow since the process began, and how fast they grow."""
+        records, size = sum(copying.records.values()), sum(copying.bytes.values())
+        self._flow.add(now, records, size)
+        is_counted = copying.bytes.keys() >= {t for t, n in copying.records.items() if n}
+        return _sums(self._flow, records, size if is_counted else None)
+
+    def _topic(
+        self, name: str, now: float, copying: Copying, standings: list[Standing], reason: str | None
+    ) -> TopicFigures:
+        remote = copying.topics.get(name) or copying.paused_topics.get(name)
+        records, size = copying.records.get(name, 0), copying.bytes.get(name)
+        grown = self._grown[name]
+        grown.add(now, records, size or 0)
+        made_of, last = (remote, records, size, reason, standings), self._last.get(name)
+        if last is not None and last[0] == made_of and _is_at_rest(last[1]):
+            return last[1]
+        figures = _sums(grown, records, size if records else 0) | _lag(standings)
+        mean = grown.ratio()
+        if size and mean is not None and "lag_records" in figures:
+            figures["lag_bytes"] = figures["lag_records"] * mean
+        elif figures.get("lag_records") == 0:
+            figures["lag_bytes"] = 0
+        if name in self.headroom and name in self.behind:
+            figures["retention_headroom_seconds"] = self.headroom[name]
+        states: set[TopicState] = {one.state for one in standings}
+        if reason is not None:
+            states.add("set-aside")
+        state: TopicState = next((one for one in WORST if one in states), "copying")
+        partitions = tuple(one.figures() for one in standings)
+        latency = self._latency(remote, now)
+        found = TopicFigures(name, remote, state, reason or "", figures, latency, partitions)
+        self._last[name] = made_of, found
+        return found
+
+    def _time(self, now: float, latencies: Mapping[str, Histogram]) -> None:
+        for topic, histogram in latencies.items():
+            seen = self._seen[topic]
+            seen.append((now, self._latencies.get(topic, Histogram())))
+            while len(seen) > 1 and now - seen[1][0] >= RATE_SECONDS:
+                seen.popleft()
+            self._latencies[topic] = histogram
+
+    def _latency(self, remote: str | None, now: float) -> dict[str, float]:
+        """Returns the quantiles of the last minute; nothing of a topic without live records."""
+        if remote is None or remote not in self._latencies:
+            return {}
+        seen = self._seen[remote]
+        while seen and now - seen[0][0] >= RATE_SECONDS:
+            seen.popleft()
+        if not seen:
+            return {}
+        recent = self._latencies[remote].since(seen[0][1])
+        found = {name: recent.quantile(share) for name, share in QUANTILES.items()}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def _sums(grown: Recent, records: float, size: float | None) -> dict[str, float]:
+    figures: dict[str, float] = {"records_total": records}
+    if size is not None:
+        figures["bytes_total"] = size
+    rate = grown.per_second(RATE_SECONDS)
+    if rate is not None:
+        figures["records_per_second"] = rate[0]
+        if size is not None:
+            figures["bytes_per_second"] = rate[1]
+    return figures
+
+
+def _is_at_rest(topic: TopicFigures) -> bool:
+    """Returns whether time alone changes nothing: no record waits, and none came of late."""
+    figures = topic.figures
+    is_still = figures.get("records_per_second") == 0 and figures.get("lag_records") == 0
+    return is_still and not topic.latency
+
+
+def _lag(standings: list[Standing]) -> dict[str, float]:
+    """Returns the lag of a topic; what of one partition is unknown is so of the topic."""
+    figures: dict[str, float] = {}
+    lags = [one.lag for one in standings if one.lag is not None]
+    if standings and len(lags) == len(standings):
+        figures["lag_records"] = figures["rpo_records"] = sum(lag.records for lag in lags)
+        ages = [lag.seconds for lag in lags if lag.seconds is not None]
+        if len(ages) == len(lags):
+            figures["lag_seconds"] = figures["rpo_seconds"] = max(ages)
+    moving = [one.lag for one in standings if one.state != "paused"]
+    waits = [lag.seconds for lag in moving if lag is not None and lag.seconds is not None]
+    if moving and len(waits) == len(moving):
+        figures["unpaused_lag_seconds"] = max(waits)
+    newest = [one.copied_until for one in standings if one.copied_until is not None]
+    if newest:
+        figures["copied_until_timestamp_seconds"] = max(newest)
+    return figures
+
+
+# The figures of the groups of a flow, from its last round of checkpoints.
+
+_Commit = tuple[str, TopicPartition, int]
+
+
+class GroupLooks:
+    """The groups of one flow, round by round."""
+
+    def __init__(self) -> None:
+        self._untranslated: dict[_Commit, float] = {}  # since when
+
+    def look(
+        self,
+        now: float,
+        round_: GroupRound,
+        ends: Mapping[TopicPartition, int],
+        lags: Mapping[TopicPartition, Lag],
+    ) -> tuple[GroupFigures, ...]:
+        """Returns the figures of each group, in the order of their names.
+
+        Args:
+            now: The time of the look.
+            round_: The last round.
+            ends: Where the logs end on the source.
+            lags: Of the partitions that are copied.
+        """
+        by_group: dict[str, list[GroupPosition]] = defaultdict(list)
+        for position in round_.positions:
+            by_group[position.group].append(position)
+        waiting = {_commit(p) for p in round_.positions if isinstance(p.answer, NoAnswer)}
+        self._untranslated = {
+            commit: self._untranslated.get(commit, round_.at or now) for commit in waiting
+        }
+        found = (self._group(name, now, by_group[name], ends, lags) for name in sorted(by_group))
+        blocked = round_.blocked
+        if blocked is None:
+            return tuple(found)
+        return tuple(
+            replace(one, figures={**one.figures, "group_blocked": float(one.group in blocked)})
+            for one in found
+        )
+
+    def _group(
+        self,
+        group: str,
+        now: float,
+        positions: list[GroupPosition],
+        ends: Mapping[TopicPartition, int],
+        lags: Mapping[TopicPartition, Lag],
+    ) -> GroupFigures:
+        upstream = {position.upstream for position in positions}
+        since = [self._untranslated.get(_commit(position), now) for position in positions]
+        figures: dict[str, float] = {
+            "group_position_age_seconds": max(0.0, now - min(since)),
+            "group_reread_records": sum(position.reread for position in positions),
+        }
+        if upstream <= ends.keys():
+            behind = (max(0, ends[p.upstream] - p.reads_from) for p in positions)
+            figures["group_lag_records"] = sum(behind)
+        own = [lags[tp] for tp in upstream if tp in lags]
+        if len(own) == len(upstream):
+            waiting = sum(lag.records for lag in own)
+            figures["group_unreplicated_records"] = figures["rpo_records"] = waiting
+            ages = [lag.seconds for lag in own if lag.seconds is not None]
+            if len(ages) == len(own):
+                figures["rpo_seconds"] = max(ages, default=0.0)
+        return GroupFigures(group, figures, Counter(map(_answer, positions)))
+
+
+def _commit(position: GroupPosition) -> _Commit:
+    return position.group, position.upstream, position.committed.offset
+
+
+def _answer(position: GroupPosition) -> Answer:
+    if isinstance(position.answer, NoAnswer):
+        return "none"
+    return "bounded" if isinstance(position.answer, Bounded | Ahead) else "exact"
+
 
 SHOWN_EVENTS: Final = 20
 

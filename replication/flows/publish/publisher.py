@@ -5,23 +5,108 @@ holds up neither records nor the words of other flows. Whatever fails costs the 
 logged once.
 """
 
+import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from typing import Final, Protocol
 
 from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
-from replication.figures.clocks import Skew, worst
-from replication.figures.observation import ENDED, Observation
+from replication.figures.lag import Skew, worst
+from replication.figures.observation import ENDED, FlowState, Observation, Owner
 from replication.figures.words import Holder, TopicWords, part_words, topic_key
-from replication.flows.publish.topic_turns import TopicTurns, urgent_topics
+from replication.flows.board import Activity, Copying
+from replication.flows.context import FlowContext
 from replication.kafka.status_topic import StatusClients, StatusTopic
 from replication.log import Log
-from replication.model import Flow, Part
+from replication.model import Flow, Job, Part, runs
 
 log = Log(__name__)
+
+# Which topics' figures are written next: those that changed, the longest unsent first.
+#
+# A flow may have thousands of topics, so what is written for them is bounded, and each has its
+# turn. The few that do not keep up come before the others, and have up to half of the bytes.
+
+BYTES_PER_SECOND: Final = 2_000
+BURST_SECONDS: Final = 10.0
+"""For how long what was not used is saved up; one record may be larger than a second's share."""
+
+MOST_URGENT: Final = 20
+
+
+def urgent_topics(observed: Observation) -> list[str]:
+    """Returns the topics that do not keep up, those that lag most, of very many.
+
+    What an operator has paused lags by far, and takes the place of none.
+    """
+    behind = [topic for topic in observed.topics if topic.state not in {"copying", "paused"}]
+    behind.sort(key=lambda topic: topic.figures.get("lag_seconds", 0.0), reverse=True)
+    return [topic.topic for topic in behind[:MOST_URGENT]]
+
+
+class TopicTurns:
+    """The turns of one flow's topics.
+
+    Args:
+        now: The time, in monotonic seconds; what is passed later is on the same clock.
+    """
+
+    def __init__(self, now: float) -> None:
+        self._budget = BYTES_PER_SECOND * BURST_SECONDS
+        self._at = now
+        self._sent: dict[str, bytes] = {}  # the longest unsent first
+        self._was_urgent = set[str]()  # when it was sent, so that its end is told soon as well
+
+    def take(
+        self, values: Mapping[str, bytes], now: float, urgent: Collection[str] = ()
+    ) -> dict[str, bytes | None]:
+        """Returns what is written now, by topic; None for one that is not replicated any more.
+
+        Args:
+            values: Of all topics.
+            now: The time.
+            urgent: The topics that do not keep up.
+        """
+        earned = (now - self._at) * BYTES_PER_SECOND
+        self._budget = min(self._budget + earned, BYTES_PER_SECOND * BURST_SECONDS)
+        self._at = now
+        found: dict[str, bytes | None] = {}
+        for topic in [topic for topic in self._sent if topic not in values]:
+            del self._sent[topic]
+            found[topic] = None
+        order = [topic for topic in values if topic not in self._sent]
+        order += [topic for topic in self._sent if self._sent[topic] != values[topic]]
+        first = [topic for topic in order if topic in urgent or topic in self._was_urgent]
+        taken = self._take(first, values, self._budget / 2)
+        taken |= self._take([topic for topic in order if topic not in taken], values, 0.0)
+        self._was_urgent = {
+            topic
+            for topic in {*self._was_urgent, *taken} & values.keys()
+            if topic in urgent or topic not in taken
+        }
+        return found | taken
+
+    def _take(
+        self, topics: Collection[str], values: Mapping[str, bytes], left: float
+    ) -> dict[str, bytes]:
+        """Returns the values of the first of *topics*, until no more bytes than that are *left*."""
+        taken: dict[str, bytes] = {}
+        for topic in topics:
+            if self._budget <= max(left, 0.0):
+                break
+            self._budget -= len(values[topic])
+            self._sent.pop(topic, None)
+            self._sent[topic] = taken[topic] = values[topic]  # now the last one
+        return taken
+
+    def forget(self) -> None:
+        """Lets every topic be written again: the status topic has lost what was written."""
+        self._sent.clear()
+
 
 WRITE_SECONDS: Final = 3.0
 """How long a word is waited for."""
@@ -191,3 +276,115 @@ class Publishers(AbstractContextManager["Publishers"]):
         except Exception:  # the thread's edge: the next look is another attempt
             text = "internal error, please report it"
             publisher.log.exception("status_not_published", text=text)
+
+
+# What the board of a flow shows of it, until an observer has measured more.
+
+STATES: Final[Mapping[Activity, FlowState]] = {
+    "starting": "starting",
+    "replicating": "running",
+    "waiting": "waiting",
+    "paused": "paused",
+    "ended": "stopping",
+}
+
+
+LEASED: Final[Mapping[str, Part]] = {
+    "": "records",
+    "checkpoints": "checkpoints",
+    "metadata": "metadata",
+}
+"""The parts that have a lease, by the lease's name of them."""
+
+
+def look_at(context: FlowContext, job: Job) -> Observation:
+    """Returns what is known of the flow now without asking anybody."""
+    shown = context.board.look()
+    state = STATES[shown.state.activity]
+    if not runs(job, "records"):
+        state = "running"
+    elif state == "running" and context.config.mode == "drain":
+        state = "draining"
+    if context.outages.is_standby:
+        state = "standby"
+    copying = shown.copying
+    lease = context.held.get("")
+    return Observation(
+        context.config.flow,
+        time.time(),
+        state,
+        shown.state.since,
+        reason=shown.state.reason,
+        owner=_owner(context, job),
+        epoch=None if lease is None else lease.epoch,
+        mode=copying.mode,
+        runs=job,
+        generation=max(copying.generations, default=None),
+        figures=_counted(copying) if runs(job, "records") else {},
+    )
+
+
+def _counted(copying: Copying) -> dict[str, float]:
+    return {"records_total": float(sum(copying.records.values()))}
+
+
+def _owner(context: FlowContext, job: Job) -> Owner | None:
+    """Returns this process as the owner of the records, or of the part that it runs alone."""
+    own = ("",) if runs(job, "records") else ("checkpoints", "metadata")
+    for name in own:
+        if (lease := context.held.get(name)) is not None:
+            claim = lease.claim
+            return Owner(claim.host, os.getpid(), claim.since.timestamp(), LEASED[name])
+    if runs(job, "heartbeats") and not runs(job, "records"):
+        since = context.board.look().state.since
+        return Owner(os.uname().nodename, os.getpid(), since, "heartbeats")
+    return None
+
+
+def last_look(
+    observed: Observation, error: BaseException | None, exit_code: int, *, is_drained: bool
+) -> Observation:
+    """Returns the last word of a flow that has ended: how, and why if it has failed.
+
+    Args:
+        observed: What was known of it.
+        error: What ended it; None for a clean end.
+        exit_code: That of a process that ends with *error*.
+        is_drained: Whether a drain has copied everything.
+    """
+    now = time.time()
+    ended: FlowState = "drained" if is_drained else "stopped"
+    return replace(
+        observed,
+        as_of=now,
+        since=now,
+        state="failed" if error is not None else ended,
+        reason="",
+        ended_at=now,
+        exit_code=exit_code,
+        text="" if error is None else str(error),
+    )
+
+
+def holders_of(context: FlowContext, job: Job, *, at_end: bool) -> dict[Part, Holder]:
+    """Returns for which parts of a flow this process may speak now.
+
+    Args:
+        context: The flow.
+        job: What the process runs.
+        at_end: Whether the flow has ended, so that its leases have been given back.
+    """
+    found: dict[Part, Holder] = {}
+    for name, part in LEASED.items():
+        if part == "metadata" and runs(job, "records"):  # the word of the records tells of it
+            continue
+        lease = context.held.get(name)
+        if name in context.spoke_as and (at_end or (lease is not None and lease.is_held)):
+            found[part] = context.spoke_as[name]
+    if runs(job, "heartbeats") and ("records" in found or not runs(job, "records")):
+        found["heartbeats"] = found.get("records", _without_lease(context))
+    return found
+
+
+def _without_lease(context: FlowContext) -> Holder:
+    return Holder(0, "", f"{os.uname().nodename}/{context.config.flow}/{os.getpid()}")

@@ -1,29 +1,280 @@
 """Chooses what the next generation replicates: the prepared topics without those set aside."""
 
 import time
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 
 from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.flows.board import TopicOrPartition
-from replication.flows.context import FlowContext
-from replication.flows.identity import Identity
-from replication.flows.replicate.acceptances import Acceptances
-from replication.flows.replicate.first_topics import FirstTopics
+from replication.flows.context import FlowContext, Identity
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.set_aside import RefusedTopicError, SetAside, joined
-from replication.flows.replicate.source_codecs import SourceCodecs
+from replication.flows.replicate.resume import Acceptances
+from replication.kafka.api import join_names
 from replication.kafka.diagnosis import CallError
+from replication.kafka.reader import newest_codecs
+from replication.log_events import Event
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
+from replication.positions.expire import rejected_records
 from replication.positions.find import Found, find_problems, topics_of
-from replication.positions.rejected_records import rejected_records
-from replication.positions.settle import give_up_in_flight
-from replication.positions.transform_trial import unsafe_keys
+from replication.positions.measure import give_up_in_flight
+from replication.positions.originals import unsafe_keys
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
-from replication.state.accept_requests import LOOK_SECONDS
-from replication.topics.topic_plan import TopicPlan
+from replication.spark.kafka_options import named
+from replication.state.offset_table import FIRST_TOPICS, first_start_of, rows_of
+from replication.state.requests import LOOK_SECONDS
+from replication.topics.topic_plan import RetryTimes, TopicPlan, codecs_of_copies
 from replication.upkeep.prepare import Reserve, carry_out, look
+
+# Topics and partitions that cannot be replicated for now are set aside: the others go on.
+#
+# Each is recorded once for each reason, and tried again at a growing interval.
+
+
+class RefusedTopicError(GuardError):
+    """Copying a topic would lose or repeat records, until somebody accepts that by *command*."""
+
+    def __init__(self, text: str, command: str) -> None:
+        self.command = command
+        super().__init__(f"{text}\n    To go on: {command}")
+
+
+ADVICE = (
+    "Accept the loss or the repetition with the command above, or for all such cases with a policy "
+    "replication.guard.*. Delete the remote topic to replicate it again from the source's earliest "
+    "offset, or exclude the topic with topics.exclude"
+)
+
+
+class SetAside:
+    """What of one flow is set aside, and why.
+
+    Args:
+        context: The flow.
+        pauses: Before what is set aside is tried again.
+
+    Attributes:
+        errors: Why each part is set aside.
+    """
+
+    def __init__(self, context: FlowContext, pauses: Backoff) -> None:
+        self._tables = context.tables
+        self._flow = context.config.flow
+        self.log = context.log
+        self._times = RetryTimes[TopicOrPartition](pauses)
+        self._board = context.board
+        by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
+        self._again = "{} is tried again" + by_drain
+        self.errors: dict[TopicOrPartition, ReplicationError] = {}
+
+    def add(self, errors: Mapping[TopicOrPartition, ReplicationError]) -> None:
+        """Sets parts aside, or sets the next time for those that failed again."""
+        events = []
+        for part, error in errors.items():
+            pause = self._times.failed(part, time.monotonic())
+            is_news = str(self.errors.get(part)) != str(error)
+            self.errors[part] = error
+            if is_news:
+                text = f"{error}\nThis holds up nothing else. {self._again.format(part)}"
+                events.append(NewEvent("set-aside", text, "retry", _columns(part)))
+            else:
+                self.log.warning(
+                    "still_set_aside", **_columns(part),
+                    retry_seconds=round(pause), text=error,
+                )  # fmt: skip
+        self._board.set_aside(errors)
+        self._tables.record_events(self._flow, events)
+
+    def waiting(self) -> frozenset[TopicOrPartition]:
+        """Returns what is not tried now."""
+        return self._times.waiting(time.monotonic())
+
+    def is_due(self) -> bool:
+        """Returns whether anything is to be tried now."""
+        return self._times.is_due(time.monotonic())
+
+    def retry_now(self, parts: Collection[TopicOrPartition]) -> None:
+        """Makes those of *parts* due that are set aside."""
+        for part in self.errors.keys() & set(parts):
+            self._times.retry_now(part, time.monotonic())
+
+    def postpone(self) -> None:
+        """Sets the next time of what is due."""
+        now = time.monotonic()
+        for part in self.errors.keys() - self._times.waiting(now):
+            self._times.failed(part, now)
+
+    def rejoin(self, replicated: Collection[TopicOrPartition]) -> None:
+        """Marks everything in *replicated* as no longer set aside."""
+        parts = [part for part in self.errors if part in replicated]
+        self.forget(parts)
+        text = "{}, which was set aside, is replicated"
+        events = (
+            NewEvent("rejoined", text.format(part), "retry", _columns(part)) for part in parts
+        )
+        self._tables.record_events(self._flow, events)
+
+    def forget(self, parts: Collection[TopicOrPartition]) -> None:
+        """Forgets *parts* that no longer exist or are excluded."""
+        for part in parts:
+            self._times.succeeded(part)
+            del self.errors[part]
+        self._board.take_back(parts)
+
+
+def _columns(part: TopicOrPartition) -> dict[str, str | int]:
+    if isinstance(part, TopicPartition):
+        return {"topic": part.topic, "partition": part.partition}
+    return {"topic": part}
+
+
+def joined(flow: Flow, errors: Mapping[TopicOrPartition, ReplicationError]) -> ReplicationError:
+    """Joins *errors* into one. Its exit code is that of a decision, if one needs it."""
+    lines = "".join(f"\n  - {part}: {error}" for part, error in sorted(errors.items(), key=str))
+    text = f"flow {flow} does not replicate these topics:{lines}"
+    if any(isinstance(error, RefusedTopicError) for error in errors.values()):
+        return GuardError(f"{text}\nContinuing would lose or repeat records. {ADVICE}")
+    if any(isinstance(error, GuardError) for error in errors.values()):
+        return GuardError(text)
+    if any(isinstance(error, FlowError) for error in errors.values()):
+        return FlowError(text)
+    return ClusterError(text)
+
+
+class FirstTopics:
+    """The topics before a look at them: one that is born during the look is a later one.
+
+    Does nothing but at the first start of a flow with ``latest``.
+
+    Args:
+        context: The flow.
+        stored: The offset map.
+
+    Raises:
+        ClusterError: The source does not answer.
+    """
+
+    def __init__(self, context: FlowContext, stored: MapWriter) -> None:
+        self._context = context
+        self._stored = stored
+        self._is_due = context.config.auto_offset_reset == "latest" and stored.first is None
+        self._names = context.source.topic_names() if self._is_due else set[str]()
+
+    def record(self, plan: TopicPlan) -> None:
+        """Records them, and where the partitions that *plan* selects end.
+
+        Raises:
+            ClusterError: The source does not answer.
+            StateError: The table cannot be written.
+        """
+        if not self._is_due:
+            return
+        context = self._context
+        ends = context.source.log_ends(plan.partitions, context.config.isolation)
+        rows = rows_of(
+            context.config.flow,
+            self._names,
+            plan.source_ids,
+            {tp: ends.get(tp) for tp in (*plan.partitions, *plan.leaderless)},
+        )
+        context.tables.append(FIRST_TOPICS, rows)
+        self._stored.first = first_start_of(rows, has_started=True)
+
+
+# The codecs of a flow's copies, where they are to be those of the source's batches.
+#
+# They are looked for whenever topics are: at the start of a generation and at each refresh. A
+# topic whose codec has changed makes a new plan, hence a new generation.
+
+PRODUCERS_DEFAULT = "none"
+"""Kafka's ``compression.type``."""
+
+
+class SourceCodecs:
+    """Finds the codecs, and remembers them for looks that fail."""
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
+        self._known: dict[str, str] = {}
+
+    def added_to(self, plan: TopicPlan) -> TopicPlan:
+        """Returns *plan* with the codecs of its topics, if the flow keeps them."""
+        context, config = self._context, self._context.config
+        if config.compression == "producer" or not plan.topics:
+            return plan
+        newest = {}
+        try:
+            consumer = named(config.source.consumer, config.flow)
+            newest = newest_codecs(context.jvm, consumer, plan.topics)
+        except ClusterError as error:
+            context.log.warning("codecs_unknown", text=error)
+        otherwise = config.target.producer.get("compression.type", PRODUCERS_DEFAULT)
+        found = codecs_of_copies(plan.topics, newest, self._known, otherwise)
+        for topic, codec in found.items():
+            if self._known.get(topic) != codec:
+                context.log.info("codec_found", topic=topic, codec=codec)
+        self._known |= found
+        return plan.with_codecs(found)
+
+
+# Says which items of a flow's lists have no effect, and which topics look like copies.
+
+
+class SelectionReport:
+    """What was reported of one flow's list."""
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
+        self._flow = context.config.flow
+        self._logged: set[str] = set()
+        self._is_empty = False
+
+    def report(self, plan: TopicPlan) -> None:
+        """Logs each item that selects nothing, once; records an event if none selects anything."""
+        flow = self._flow
+        for text in plan.warnings:
+            self._log_once("topics_not_found", text)
+        self._log_once("cluster_ids_equal", plan.shared_id)
+        self._report_left_out(plan.left_out)
+        if plan.is_empty and not self._is_empty:
+            text = f"no topic that {flow.source} shows matches the list topics"
+            if plan.left_out:
+                text += f", except those that look like copies: {join_names(plan.left_out)}"
+            self._context.tables.record_events(flow, [NewEvent("no-topics", text, "retry")])
+        self._is_empty = plan.is_empty
+
+    def log_none(self) -> None:
+        """Logs that the flow has nothing to copy."""
+        text = f"{self._flow.source} shows no topic that this flow copies"
+        self._context.log.warning("no_topics", text=text)
+
+    def _log_once(self, event: Event, text: str) -> None:
+        if text and text not in self._logged:
+            self._logged.add(text)
+            self._context.log.warning(event, text=text)
+
+    def _report_left_out(self, reasons: Mapping[str, str]) -> None:
+        """Logs the topics that look like copies, once, in a line for each reason."""
+        by_reason = defaultdict(list)
+        for topic, reason in reasons.items():
+            if topic not in self._logged:
+                self._logged.add(topic)
+                by_reason[reason].append(topic)
+        for reason, topics in by_reason.items():
+            text = f"not copied: {join_names(topics)}: {reason}"
+            self._context.log.warning("topics_left_out", text=text)
+
+    def error(self) -> FlowError | None:
+        """Returns the error of a drain that has found none of the topics that its list names."""
+        if not self._is_empty or self._context.config.drain_empty_allowed:
+            return None
+        flow = self._flow
+        return FlowError(
+            f"{flow}: no topic that {flow.source} shows matches the list topics, so none was "
+            "copied; correct the list, or write replication.drain.empty.allowed: true"
+        )
+
 
 FIRST_RETRY_SECONDS = 60
 """The pause before a topic is tried again, unless topics are refreshed more often."""

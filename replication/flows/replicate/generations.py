@@ -7,30 +7,212 @@ become one again when something ends them: a topic that goes, an error, a stop.
 import time
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
 
 from py4j.protocol import Py4JError
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import decisive, explain, rejection
-from replication.flows.replicate.flow_tasks import FlowTasks
 from replication.flows.replicate.generation import Generation
 from replication.flows.replicate.held_back import HeldBack
-from replication.flows.replicate.idle import IdlePartitions
-from replication.flows.replicate.limiting import apply_limits
+from replication.flows.replicate.idle import IdlePartitions, apply_limits
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.mode_watch import ModeWatch
 from replication.flows.replicate.topic_ids import TopicIdWatch
-from replication.model import Mode, Position, TopicPartition
+from replication.model import Mode, Position, TopicPartition, is_local_mode
 from replication.spark.acknowledged import is_reported
+from replication.spark.kafka_options import limit_polling
+from replication.spark.mode import Continuous, Reader, Reading, choose_source, most_tasks
 from replication.spark.paused import pause_partitions
-from replication.spark.polling import limit_polling
 from replication.spark.progress import keep_events
+from replication.spark.session import driver_obstacle, task_cores, task_slots
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import Reserve, reserve_all
 
-if TYPE_CHECKING:
-    from replication.spark.sources import Reading
+
+def _one() -> int:
+    return 1
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """The decisions for one flow.
+
+    Args:
+        reserve: The topics of the plan that it does not name are the flow's until the next call.
+        mode: The mode for what was reserved last; waits for task slots and may raise `FlowError`.
+        mode_now: Where the mode is chosen automatically: the mode that fits the task slots of now.
+            A generation ends if that is another one.
+        share: With the shared source, how many slots the flow may hold in Real-Time Mode.
+        sharing: How many flows with that source have tasks for as long as they run.
+    """
+
+    reserve: Reserve
+    mode: Callable[[], Mode]
+    mode_now: Callable[[], Mode] | None = None
+    share: Callable[[], int] | None = None
+    sharing: Callable[[], int] = _one
+
+
+def alone(mode: Mode) -> Admitted:
+    """Returns what is admitted for a flow that runs in *mode*, without any other flow."""
+    return Admitted(reserve_all, lambda: mode)
+
+
+LOOK_SECONDS = 5.0
+LOOKS = 2
+"""This many looks in a row must agree, so that an executor that is replaced is no change."""
+
+
+class ModeWatch:
+    """Asks whether what runs still fits, every few seconds."""
+
+    def __init__(self) -> None:
+        self._misfits = 0
+        self._look_at = 0.0
+
+    def misfit(self, ask: Callable[[], str], now: float) -> str:
+        """Returns why what runs does not fit, if it did not at the last look either; else "".
+
+        Args:
+            ask: Says why it does not fit now, "" if it does.
+            now: The time by a clock of the caller, in seconds; more frequent calls do nothing.
+        """
+        if now < self._look_at:
+            return ""
+        self._look_at = now + LOOK_SECONDS
+        text = ask()
+        self._misfits = self._misfits + 1 if text else 0
+        if self._misfits < LOOKS:
+            return ""
+        self._misfits = 0
+        return text
+
+
+# How many tasks a flow's generations have, and whether those that run still fit.
+#
+# With Spark's source a task for each partition, as far as there are slots; with the shared source
+# a few for all partitions, by the cores or ``tasks.max``, and in Real-Time Mode by the slots and
+# the number of flows.
+
+ROOM_FOR_TURNS: Final = 3
+"""Free slots for each task of a generation that takes two: one stays free for a new topic."""
+
+
+class FlowTasks:
+    """The tasks of one flow.
+
+    Args:
+        context: The flow.
+        admitted: What it may do next to the others.
+    """
+
+    def __init__(self, context: FlowContext, admitted: Admitted) -> None:
+        self._context = context
+        self._is_auto = context.config.mode == "auto"
+        self._mode_now = admitted.mode_now
+        self._share = admitted.share or self._all_slots
+        self._sharing = admitted.sharing
+
+    @cached_property
+    def source(self) -> Reader:
+        """Which source reads the records."""
+        return choose_source(self._context.config.record_source, driver_obstacle()).source
+
+    def reading(
+        self, partitions: int, mode: Mode, running: Collection[Reading], *, later: int = 0
+    ) -> Reading:
+        """Returns how one more generation reads.
+
+        Args:
+            partitions: Those of the generation.
+            mode: In which it runs.
+            running: The flow's other ones.
+            later: How many more start at once, each with a task at least.
+        """
+        spark = self._context.spark
+        if self.source == "spark":
+            slots = max(1, task_slots(spark))  # none before the first executor has come
+            return Reading(mode, "spark", min(partitions, slots))
+        most = self._context.config.tasks_max
+        keeps = mode == "realtime"  # a task keeps its slot
+        free = (self._share() - _slots(running) if keeps else task_slots(spark)) - later
+        bounds = [_part_of(free, running) if keeps else free]
+        if most is not None:
+            bounds.append(_part_of(most - _sum(running) - later, running))
+        tasks = max(1, min(partitions, self._most(mode), *bounds))
+        is_here = is_local_mode(spark.sparkContext.master) and is_reported(spark)
+        has_room = keeps and free >= ROOM_FOR_TURNS * tasks
+        return Reading(mode, "shared", tasks, is_here and has_room)
+
+    def most_more(self, mode: Mode, running: Collection[Reading]) -> int | None:
+        """Returns how many generations more may start, one at least; None for any number."""
+        most = self._context.config.tasks_max
+        bounds = [] if most is None else [most - _sum(running)]
+        if mode == "realtime":  # a task keeps its slot
+            bounds.append(self._share() - _slots(running))
+        if self.source == "spark" or not bounds:
+            return None
+        return max(1, min(bounds))
+
+    def has_room(self, running: Collection[Reading]) -> bool:
+        """Returns whether there may be one more generation beside those that run."""
+        if self.source == "spark":
+            return True
+        tasks, most = _sum(running), self._context.config.tasks_max
+        if most is not None and tasks >= most:
+            return False
+        is_continuous = any(reading.mode == "realtime" for reading in running)
+        return not is_continuous or _slots(running) < self._share()
+
+    def misfit(self, partitions: int, running: Collection[Reading]) -> str:
+        """Returns why the running generations no longer fit the task slots of now; "" if they do.
+
+        Executors come and go. With fewer slots than it needs, a Real-Time query would leave
+        partitions unread without an error; with far more, it is slower than it has to be.
+
+        Args:
+            partitions: Those of the flow.
+            running: How its generations read.
+        """
+        mode = next((reading.mode for reading in running), None)
+        if mode is None:
+            return ""
+        if self._is_auto and self._mode_now is not None and (now := self._mode_now()) != mode:
+            return f"{now} fits now"
+        if mode != "realtime" or self.source == "spark":
+            return ""
+        tasks, share = _sum(running), self._share()
+        possible = min(partitions, self._most(mode), share)
+        if tasks > share or possible >= 2 * tasks:
+            return f"{tasks} tasks run, {possible} fit now"
+        return ""
+
+    def _most(self, mode: Mode) -> int:
+        sharing = self._sharing() if mode == "realtime" else 1  # other tasks end when they are idle
+        return most_tasks(task_cores(self._context.spark), self._context.config.tasks_max, sharing)
+
+    def _all_slots(self) -> int:
+        return Continuous(sharing=1).share(task_slots(self._context.spark))
+
+
+def _part_of(left: int, running: Collection[Reading]) -> int:
+    """Returns how much of what is *left* one more generation takes: half, if it is not the first.
+
+    So what is newer still has room, and those that run go on when it comes.
+    """
+    return -(-left // 2) if running else left
+
+
+def _slots(running: Collection[Reading]) -> int:
+    return sum(reading.slots for reading in running)
+
+
+def _sum(running: Collection[Reading]) -> int:
+    return sum(reading.tasks for reading in running)
+
 
 IsLeftOut = Callable[[TopicPartition], bool]
 

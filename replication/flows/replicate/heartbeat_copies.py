@@ -11,18 +11,23 @@ from typing import Final
 from py4j.protocol import Py4JError
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.crossing import compressing
+from replication.flows.replicate.generation import compressing
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.try_alone import record_copied
 from replication.java import java_class, known_class, once
+from replication.kafka.cluster import Rejections
 from replication.kafka.jvm import java_map
-from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import FinishedRuns, OffsetRun
-from replication.positions.settle import InFlight
-from replication.spark.interceptor import OWNER_ONLY
-from replication.spark.kafka_options import client_properties, named, sink_options, source_options
+from replication.positions.measure import InFlight
+from replication.spark.kafka_options import (
+    OWNER_ONLY,
+    client_properties,
+    named,
+    sink_options,
+    source_options,
+)
 from replication.topics.topic_plan import TopicPlan
 
 MOST_OFFSETS: Final = 1000

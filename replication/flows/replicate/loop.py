@@ -6,7 +6,8 @@ generation of its own, and the others go on.
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from threading import Event
@@ -14,36 +15,138 @@ from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.admitted import Admitted
-from replication.flows.replicate.choose import TopicChoice
+from replication.flows.replicate.choose import SelectionReport, TopicChoice
 from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, spark_errors
-from replication.flows.replicate.flow_tasks import FlowTasks
-from replication.flows.replicate.generations import Generations
+from replication.flows.replicate.generations import Admitted, FlowTasks, Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
-from replication.flows.replicate.held import held_records
-from replication.flows.replicate.left_behind import LeftBehind
+from replication.flows.replicate.held_back import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.news import with_news
-from replication.flows.replicate.pace import LEAST_SECONDS, Pace
-from replication.flows.replicate.recover import Recovery
+from replication.flows.replicate.recover import Recovery, Standstill
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.schemas import kept_schemas
-from replication.flows.replicate.selected import SelectionReport
-from replication.flows.replicate.source_ends import note_ends
-from replication.flows.replicate.standstill import Standstill
-from replication.flows.replicate.start_notes import StartNotes
 from replication.flows.replicate.steer import Steer
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import Windows, copy_lost, copy_up_to_rejected, try_alone
+from replication.flows.replicate.warm import held_records
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
-from replication.positions.settle import give_up_in_flight
+from replication.positions.expire import describe_old_records
+from replication.positions.measure import give_up_in_flight
 from replication.state.claim import NoLeaseAnswerError
 from replication.state.lease import Lease, LeaseLostError
-from replication.state.offset_rows import Anchor
+from replication.state.table_reader import Anchor
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.prepare import topic_losses, unwritable_topics
+
+# How often a flow's loop looks at its queries: less often while nothing changes.
+#
+# A look asks the JVM several times. With 20 idle flows, two looks a second of each took a third of
+# the CPU that the application used.
+
+LEAST_SECONDS = 0.5
+"""As often as executors report."""
+
+MOST_SECONDS = 2.0
+"""How late an idle flow notices that its query has failed, or that its first records arrive."""
+
+
+class Pace:
+    """The pause before the next look.
+
+    Attributes:
+        seconds: As long as the least one, until `look` has found nothing.
+    """
+
+    def __init__(self) -> None:
+        self.seconds = LEAST_SECONDS
+
+    def look(self, *, had_news: bool) -> None:
+        """Sets the next pause: twice the last one, unless the look *had_news*."""
+        self.seconds = LEAST_SECONDS if had_news else min(MOST_SECONDS, 2 * self.seconds)
+
+
+class StartNotes:
+    """The notes of one flow, each logged once."""
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
+        self._has_looked_at_age = False
+        self._unwritable = set[str]()
+
+    def say_losses(self, plan: TopicPlan) -> None:
+        """Logs what the target would not keep, once per topic."""
+        losses = topic_losses(plan.topics, self._context.source, self._context.target)
+        for text in self._context.board.note_losses(plan.topics, losses):
+            self._context.log.warning("target_keeps_less", text=text)
+
+    def say_started(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
+        """Logs what can be known when the query runs, so that it holds up no start."""
+        self._say_unwritable(plan)
+        self._say_age(plan, positions)
+
+    def say_added(self, plan: TopicPlan) -> None:
+        """Logs the same of topics that come while others are copied, and which take no records."""
+        self.say_losses(plan)
+        self._say_unwritable(plan)
+
+    def _say_unwritable(self, plan: TopicPlan) -> None:
+        """Logs which remote topics take no records, once each: producers wait for that silently."""
+        with suppress(ClusterError):  # the query meets that itself, and says it
+            found = set(unwritable_topics(plan, self._context.target).values())
+            for text in sorted(found - self._unwritable):
+                self._context.log.warning("target_takes_nothing", text=text)
+            self._unwritable |= found
+
+    def _say_age(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
+        """Logs at the first start whether the target's brokers should not be restarted now."""
+        if self._has_looked_at_age:
+            return
+        self._has_looked_at_age = True
+        try:
+            text = describe_old_records(self._context, plan, positions)
+        except ClusterError as error:
+            self._context.log.info("age_unknown", text=error)
+            return
+        if text:
+            self._context.log.warning("old_records", text=text)
+
+
+def note_ends(context: FlowContext, partitions: Iterable[TopicPartition]) -> None:
+    """Notes the log end and the last stable offset of those of *partitions* that are new.
+
+    Without an answer of the source they stay unknown.
+    """
+    tally, source = context.tally, context.source
+    new = tally.without_end(partitions)
+    if not new:
+        return
+    try:
+        stable = source.log_ends(new, "read_committed")
+        tally.begin(source.log_ends(new), stable, context.config.isolation)
+    except ClusterError as error:
+        context.log.info("source_ends_unknown", text=error)
+
+
+def with_news(
+    context: FlowContext, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
+) -> TopicPlan:
+    """Returns what of *plan* a drain must read: partitions not yet at their ends.
+
+    A task with a consumer and a producer for each of the others would find nothing.
+
+    Raises:
+        ClusterError: The source does not answer.
+    """
+    flow = context.config.flow
+    ends = context.source.log_ends(plan.partitions)
+    news = {tp for tp in plan.partitions if ends.get(tp) != positions[tp].upstream}
+    context.log.info("drain_begun", partitions=len(news), of=len(positions))
+    if not news:
+        context.head_start.end(flow)
+    return plan.only(news)
+
 
 GenerationEnding = Literal["stopped", "drained", "changed"]
 

@@ -6,25 +6,441 @@ Runs of a running query that cannot be written are kept, and written with the ne
 """
 
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
+import pyspark
+from py4j.protocol import Py4JError
+from pyspark.sql import SparkSession
+
+from replication.config.transforms import chain_text, stored_transforms
 from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.leader_looks import LeaderLooks
-from replication.flows.replicate.topic_rows import TopicRows
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
-from replication.model import Chain, TopicPartition
-from replication.offsets.epochs import Stamps
-from replication.offsets.live_map import TopicMap
-from replication.offsets.pending import RecordRejection
-from replication.offsets.runs import FinishedRuns, OffsetRun, is_placed
+from replication.model import Chain, Flow, Position, TopicPartition
+from replication.offsets.map import TopicMap
+from replication.offsets.pending import (
+    Copied,
+    LeftOut,
+    Overdue,
+    PendingRuns,
+    RecordRejection,
+    WaitingRuns,
+)
+from replication.offsets.runs import (
+    UNKNOWN,
+    UNSTAMPED,
+    Epochs,
+    FinishedRuns,
+    OffsetRun,
+    Stamp,
+    Stamps,
+    is_in_doubt,
+    is_placed,
+    unchanged,
+)
 from replication.offsets.syncs import offset_syncs
-from replication.state.first_topics import FIRST_TOPICS, first_start_of
-from replication.state.offset_rows import OFFSET_RUNS
-from replication.state.offset_table import OffsetTable
-from replication.state.spark_reader import reader_of
+from replication.positions.measure import CopiedTo, cuts_of
+from replication.positions.refine import read_over
+from replication.spark.acknowledged import (
+    Acknowledged,
+    await_silence,
+    generation_tag,
+    is_reported,
+)
+from replication.spark.progress import QueryProgress
+from replication.state.offset_table import FIRST_TOPICS, OffsetTable, first_start_of
+from replication.state.table_reader import OFFSET_RUNS
+from replication.state.tables import Tables, now, reader_of
+from replication.topics.topic_plan import TopicPlan
+
+# Holds the runs of a generation back until its topics are known to be the same ones afterwards.
+#
+# What is written to the offset map carries the topic ids that were true when the records were
+# copied.
+
+
+class Looks(Protocol):
+    """The looks at topic ids; see `TopicIdWatch`."""
+
+    def want(self, topics: Iterable[str]) -> int:
+        """Lets *topics* be looked at; returns which look, by number, checks what they are now."""
+
+    def is_same(self, topic: str, look: int) -> bool:
+        """Returns whether *look*, by number, or a later one found upstream *topic*'s ids."""
+
+    def look_again(self) -> int:
+        """Waits for one more look at all topics, not for long; returns its number."""
+
+
+@dataclass(slots=True)
+class _Held:
+    """What was copied until a time, and the look that checks it: one that began later."""
+
+    look: int
+    runs: dict[TopicPartition, list[OffsetRun]] = field(default_factory=dict)
+    positions: dict[TopicPartition, Position] = field(default_factory=dict)
+
+
+class CheckedRuns:
+    """The pending runs of one generation, as far as they are of the topics that it began with.
+
+    Args:
+        pending: All of them.
+        looks: At the ids of the topics.
+        spacing: As in `PendingRuns`.
+    """
+
+    def __init__(self, pending: PendingRuns, looks: Looks, spacing: int | None) -> None:
+        self._pending = pending
+        self._looks = looks
+        self._spacing = spacing or 0
+        self._held: deque[_Held] = deque()
+        self._checked: dict[TopicPartition, WaitingRuns] = {}
+        self._positions = pending.positions()
+
+    def advance(self) -> None:
+        """Takes what is new, and lets go of what looks have checked since."""
+        self._hold()
+        self._let_go()
+
+    def finish(self) -> None:
+        """Takes everything, and waits for one more look at the topics."""
+        self._hold()
+        look = self._looks.look_again()
+        for held in self._held:
+            held.look = min(held.look, look)
+        self._let_go()
+
+    def take(self) -> dict[TopicPartition, list[OffsetRun]]:
+        """Takes the checked runs, merged, and forgets them."""
+        checked, self._checked = self._checked, {}
+        return {tp: runs.take() for tp, runs in checked.items()}
+
+    def positions(self) -> Mapping[TopicPartition, Position]:
+        """Returns each partition's position after the last record that is checked."""
+        return self._positions
+
+    def _hold(self) -> None:
+        taken = self._pending.take()
+        if not taken:
+            return
+        look = self._looks.want({tp.topic for tp in taken})  # last: it begins after what was taken
+        if not self._held or self._held[-1].look != look:
+            self._held.append(_Held(look))
+        for tp, runs in taken.items():
+            self._held[-1].runs.setdefault(tp, []).extend(runs)
+            self._held[-1].positions[tp] = runs[-1].end
+
+    def _let_go(self) -> None:
+        for held in self._held:
+            for tp in [tp for tp in held.positions if self._is_checked(tp, held)]:
+                for run in held.runs.pop(tp, ()):
+                    self._checked.setdefault(tp, WaitingRuns(self._spacing)).add(run)
+                self._positions[tp] = held.positions.pop(tp)
+        while self._held and not self._held[0].positions:
+            self._held.popleft()
+
+    def _is_checked(self, tp: TopicPartition, held: _Held) -> bool:
+        return self._looks.is_same(tp.topic, held.look)
+
+
+# Feeds a generation's pending runs with what the executors report of each acknowledged record.
+
+UNREPORTED_BATCH_SECONDS = 60
+"""The longest Real-Time batch where executors do not report."""
+
+CONFIRM_SECONDS = 5
+"""How long the reports of a finished batch's records may take; executors report twice a second."""
+
+
+class Reports:
+    """The reports of one generation; nothing in a session without the plugin. `close` them.
+
+    Args:
+        context: Of the flow.
+        plan: The topics of the generation.
+        number: Of the generation.
+
+    Attributes:
+        number: Of the generation.
+        rejected: A record that the target rejected, by upstream partition.
+    """
+
+    def __init__(self, context: FlowContext, plan: TopicPlan, number: int) -> None:
+        self._context = context
+        self.number = number
+        self._flow = context.config.flow
+        self._upstream = {plan.copy_of(tp): tp for tp in plan.partitions}
+        is_counted = is_reported(context.spark)
+        self._acknowledged = Acknowledged(context.spark, self._flow, number) if is_counted else None
+        self._overdue = Overdue(CONFIRM_SECONDS)
+        self.rejected: dict[TopicPartition, RecordRejection] = {}
+
+    @property
+    def spacing(self) -> int | None:
+        """Records between two borders in sparse ranges; None where executors do not report."""
+        return self._context.config.offset_syncs.lag_max if self._acknowledged else None
+
+    @property
+    def batch_seconds(self) -> int:
+        """How long a Real-Time batch lasts: without reports its end is what updates the map."""
+        configured = self._context.config.realtime_batch_seconds
+        return configured if self._acknowledged else min(configured, UNREPORTED_BATCH_SECONDS)
+
+    def tagged(
+        self, spark: SparkSession, limits: Mapping[str, int], schemas: str
+    ) -> AbstractContextManager[None]:
+        """Tags the query that is started in the block, as `generation_tag` does."""
+        spacing = self.spacing or 0
+        return generation_tag(
+            spark, self._flow, self.number, spacing=spacing, limits=limits, schemas=schemas
+        )
+
+    def is_quiet(self, progress: QueryProgress) -> bool:
+        """Returns whether a running query has no news; false if executors do not report."""
+        reports = self._acknowledged
+        return reports is not None and reports.is_quiet(progress.query, progress.newest)
+
+    def add_to(self, pending: PendingRuns) -> None:
+        """Adds what was reported since the last call.
+
+        Raises:
+            ProgressGapError: The reports contradict the batches.
+        """
+        if self._acknowledged is not None:
+            copied: list[tuple[TopicPartition, Copied]] = []
+            try:
+                for remote, report in self._acknowledged.take():
+                    tp = self._upstream[remote]
+                    if isinstance(report, RecordRejection):
+                        self.rejected[tp] = report
+                    elif isinstance(report, Copied):
+                        copied.append((tp, report))
+                    elif isinstance(report, LeftOut):
+                        pending.leave_out(tp, report)
+                    else:
+                        pending.add_acknowledged(tp, report)
+            finally:
+                self._context.board.add_copied(copied)
+
+    def count(self, runs: Mapping["TopicPartition", Sequence[OffsetRun]]) -> None:
+        """Puts new *runs* on the board, whether executors or batches have told of them."""
+        self._context.board.add(runs)
+
+    def accept_unconfirmed(self, pending: PendingRuns) -> None:
+        """Takes a finished batch's own counts where its reports are overdue, and records that."""
+        partitions = self._overdue.look(pending.unconfirmed(), time.monotonic())
+        if partitions:
+            pending.accept_batches(partitions)
+            names = ", ".join(map(str, partitions))
+            self._context.tables.record_event(
+                self._flow,
+                "unconfirmed",
+                f"executors did not report all records of a finished batch on {names} within "
+                f"{CONFIRM_SECONDS} s; the batch's own counts are used",
+                reaction="batch",
+            )
+
+    def finish(self) -> None:
+        """Waits a moment for what a stopped query has in flight, so that it is also reported."""
+        if self._acknowledged is not None:
+            await_silence(self._context.spark, self._flow, CONFIRM_SECONDS)
+
+    def close(self) -> None:
+        """Drops all further reports."""
+        if self._acknowledged is not None:
+            with suppress(Py4JError):  # the JVM may be gone, and the reports with it
+                self._acknowledged.close()
+
+
+# Records which topics a flow replicates, and their ids on both clusters, in a table.
+
+COLUMNS = ("topic", "remote_topic", "topic_id", "remote_id", "partitions", "transform")
+
+
+class TopicRows:
+    """The flow's rows of ``topics``.
+
+    Attributes:
+        remote_ids: The topic id that each remote topic had when it was last recorded.
+        transforms: What the newest copies of each topic were transformed by, nothing included.
+
+    Raises:
+        StateError: The table cannot be read.
+    """
+
+    def __init__(self, tables: Tables, flow: Flow) -> None:
+        self._tables = tables
+        self._flow = flow
+        rows = reader_of(tables).newest("topics", flow, ["remote_topic"], ["at"])
+        last = max((row["generation"] for row in rows), default=0)
+        self._newest: set[tuple[object, ...]] = {
+            tuple(row.get(column) for column in COLUMNS)  # earlier versions had fewer columns
+            for row in rows
+            if row["generation"] == last
+        }
+        self.remote_ids: dict[str, str] = {
+            row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")
+        }
+        self.transforms: dict[str, Chain] = stored_transforms(rows)
+
+    def record(self, plan: TopicPlan, generation: int) -> None:
+        """Appends a row for each topic of *plan*, unless the last recorded ones are the same.
+
+        Raises:
+            StateError: The table cannot be written.
+        """
+        counts = Counter(tp.topic for tp in plan.partitions)
+        newest: set[tuple[object, ...]] = {
+            (
+                topic,
+                remote,
+                plan.source_ids[topic],
+                plan.remote_ids[remote],
+                counts[topic],
+                chain_text(chain, pyspark.__version__)
+                if (chain := plan.transforms.get(topic))
+                else None,
+            )
+            for topic, remote in plan.topics.items()
+        }
+        if newest == self._newest:
+            return
+        common = {"flow": str(self._flow), "generation": generation, "at": now()}
+        rows = (
+            {**common, **dict(zip(COLUMNS, row, strict=True))} for row in sorted(newest, key=str)
+        )
+        self._tables.append("topics", rows)
+        self._newest = newest
+        self.remote_ids.update(plan.remote_ids)
+        self.transforms.update((name, plan.transforms.get(name, ())) for name in plan.topics)
+
+
+# Looks at leaders' epochs whenever the offset map is written, so that it has them.
+#
+# A record is in the log of a leader that was the same before it was copied and afterwards. Where
+# the leader has changed in between, brokers are asked whether its log is still the one that was
+# copied. Of what was copied since the last write nobody knows which leader had it. There the first
+# record that is a later leader's is compared with its copy.
+
+Runs = Mapping[TopicPartition, Sequence[OffsetRun]]
+
+ANSWER_SECONDS: Final = 4.0
+"""How long a look waits: the loop stands meanwhile, and the next write looks again."""
+
+
+class LeaderLooks:
+    """What is known of the leaders of one flow's partitions.
+
+    Args:
+        context: The flow.
+        stamps: Of the offset map.
+
+    Attributes:
+        stamps: Under which leaders the logs had all that was copied up to a position.
+        cut: Partitions that have lost records while a query ran: its next start refuses them.
+    """
+
+    def __init__(self, context: FlowContext, stamps: Mapping[TopicPartition, Stamps]) -> None:
+        self._context = context
+        self._now: dict[TopicPartition, Epochs] = {}
+        self.stamps = dict(stamps)
+        self.cut = frozenset[TopicPartition]()
+
+    def begin(
+        self,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+        now: Mapping[TopicPartition, Epochs],
+    ) -> None:
+        """Takes what a start has found: the logs of leaders of *now* have all up to *positions*."""
+        self.cut -= set(plan.partitions)  # what still is refused is not among the positions
+        for tp, at in positions.items():
+            self._now[tp] = now.get(tp, UNKNOWN)
+            self.stamps[tp] = UNSTAMPED.renewed(at, self._now[tp])
+
+    def source_epochs(self, starts: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Returns the epochs of the source's leaders that had everything before *starts*."""
+        stamps = {tp: self.stamps.get(tp, UNSTAMPED).source for tp in starts}
+        return {
+            tp: stamp.epoch
+            for tp, stamp in stamps.items()
+            if stamp is not None and stamp.until == starts[tp]
+        }
+
+    def look(self, plan: TopicPlan, runs: Runs) -> tuple[Runs, dict[TopicPartition, Epochs]]:
+        """Returns what of *runs* the map is to have, and which leaders have it, where known.
+
+        Of what was cut, the map stays as it was before: a start must find the same after a crash.
+        """
+        known = self._known(plan, {tp: each[-1].end for tp, each in runs.items() if each})
+        runs = {tp: each for tp, each in runs.items() if tp not in self.cut}
+        doubts = {
+            tp: Stamp(runs[tp][-1].src_until, stamp.epoch)
+            for tp in known
+            if (stamp := self.stamps.get(tp, UNSTAMPED).source)
+            and is_in_doubt(stamp, self._now[tp].source)
+        }
+        over = read_over(self._context, plan, runs, doubts) if doubts else {}
+        for tp, until in over.items():
+            # the earlier leader had the last of these, and today's log parts from its before
+            runs[tp], known[tp] = until, known[tp]._replace(source=doubts[tp].epoch)
+        self._note_cut(over)
+        for tp, epochs in known.items():
+            self.stamps[tp] = self.stamps.get(tp, UNSTAMPED).renewed(runs[tp][-1].end, epochs)
+        return runs, known
+
+    def _known(
+        self, plan: TopicPlan, copied: Mapping[TopicPartition, Position]
+    ) -> dict[TopicPartition, Epochs]:
+        """Returns the epochs of leaders whose logs have all that was *copied*, where known."""
+        if not copied or not self._context.outages.are_answering:
+            return {}
+        sides = self._context.source, self._context.target
+        try:
+            source, target = (
+                side.leader_epochs(names, ANSWER_SECONDS)
+                for side, names in zip(
+                    sides, (list(copied), [plan.copy_of(tp) for tp in copied]), strict=True
+                )
+            )
+        except ClusterError as error:
+            self._context.log.info("leader_epochs_unknown", text=error)
+            return {}
+        found = {tp: Epochs(source.get(tp), target.get(plan.copy_of(tp))) for tp in copied}
+        self._note_cut(self._cut(plan, found))
+        known = {
+            tp: unchanged(self._now.get(tp, UNKNOWN), now)
+            for tp, now in found.items()
+            if tp not in self.cut
+        }
+        self._now |= found
+        return known
+
+    def _note_cut(self, partitions: Collection[TopicPartition]) -> None:
+        self.cut |= set(partitions)
+        if partitions:
+            self._context.log.warning("logs_cut", text=", ".join(map(str, sorted(partitions))))
+
+    def _cut(self, plan: TopicPlan, now: Mapping[TopicPartition, Epochs]) -> set[TopicPartition]:
+        """Returns the partitions that have lost records, by leaders that are new *now*."""
+        config, found = self._context.config, set[TopicPartition]()
+        sides = (
+            (config.source.consumer, {tp: tp for tp in now}),
+            (config.target.consumer, {tp: plan.copy_of(tp) for tp in now}),
+        )
+        for side, (consumer, names) in enumerate(sides):
+            stamps = ((tp, self.stamps.get(tp, UNSTAMPED)[side]) for tp in now)
+            copied = {tp: CopiedTo(names[tp], stamp.until, stamp) for tp, stamp in stamps if stamp}
+            cuts, _ = cuts_of(consumer, copied, {tp: epochs[side] for tp, epochs in now.items()})
+            found |= cuts.keys()
+        return found
+
 
 KEEP_SECONDS = 60.0
 """How long writes may fail while queries run. Nothing is lost."""

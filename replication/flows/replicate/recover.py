@@ -1,5 +1,6 @@
 """Does what lets the next generation of a flow succeed after an error, or gives up."""
 
+import time
 from collections.abc import Callable, Mapping
 from threading import Event
 from typing import Final
@@ -10,12 +11,72 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.choose import TopicChoice
 from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, UnexplainedError
-from replication.flows.replicate.standstill import Standstill
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Position, TopicPartition
-from replication.positions.rejected_records import rejected_records, transform_advice
-from replication.positions.settle import UnsettledError
+from replication.positions.expire import rejected_records, transform_advice
+from replication.positions.measure import UnsettledError
 from replication.topics.topic_plan import TopicPlan
+
+# Waits while a flow cannot go on, as long as it takes; says so where its clusters answer.
+
+STANDSTILL_PAUSES: Final = Backoff(first_seconds=1.0, longest_seconds=4.0)
+"""Between two attempts. Records flow within ten seconds of a cluster's first answer; a new
+generation takes a few of them."""
+
+SAID_AFTER_SECONDS: Final = 8.0
+"""Elections and the like are over by then. A cluster that is silent is said by its watch."""
+
+REMIND_SECONDS: Final = 60.0
+
+
+class Standstill:
+    """The attempts of one flow that fail for as long as something lasts, one after the other.
+
+    Args:
+        context: The flow.
+        stop: Ends every wait.
+    """
+
+    def __init__(self, context: FlowContext, stop: Event) -> None:
+        self._context = context
+        self._stop = stop
+        self._attempts = 0
+        self._since = 0.0
+        self._said_at = 0.0
+
+    def wait(self, error: ReplicationError) -> None:
+        """Waits before the next attempt: longer each time, and not beyond an outage's end."""
+        self.note(error)
+        self._context.outages.pause(STANDSTILL_PAUSES.after(self._attempts), self._stop)
+
+    def note(self, error: ReplicationError) -> None:
+        """Records that the flow still stands: an event, then a line a minute."""
+        now = time.monotonic()
+        self._attempts += 1
+        if self._attempts == 1:
+            self._since = now
+        flow, seconds = self._context.config.flow, round(now - self._since)
+        if not self._context.outages.are_answering:
+            return
+        if self._said_at and now - self._said_at >= REMIND_SECONDS:
+            self._said_at = now
+            self._context.log.warning("still_waiting", seconds=seconds, text=error)
+        elif not self._said_at and now - self._since >= SAID_AFTER_SECONDS:
+            self._said_at = now
+            text = f"{error}\nThe flow waits and tries again until it is stopped"
+            self._context.tables.record_event(flow, "waiting", text, reaction="retry")
+
+    def end(self) -> None:
+        """Says that the flow goes on."""
+        if self._said_at:
+            seconds = round(time.monotonic() - self._since)
+            text = f"the flow goes on after {seconds} s"
+            self._context.tables.record_event(
+                self._context.config.flow, "resumed", text, reaction="retry"
+            )
+        self._attempts = 0
+        self._said_at = 0.0
+
 
 FAILURES_IN_A_ROW: Final = 5
 PAUSES: Final = Backoff(first_seconds=2.0, longest_seconds=30.0)

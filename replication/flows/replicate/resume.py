@@ -1,21 +1,112 @@
 """Writes where partitions resume: to the offset map, to the events, and to what was accepted."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Final
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.acceptances import Acceptances
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.moves import PendingMoves
 from replication.model import NewEvent, Position, TopicPartition
 from replication.offsets.runs import FinishedRuns
-from replication.positions.as_written import changed_transforms
 from replication.positions.find import Found, find_positions
-from replication.positions.moves import AskedPositions
-from replication.positions.settle import InFlight
+from replication.positions.measure import InFlight
+from replication.positions.originals import changed_transforms
+from replication.positions.survey import AskedPositions
 from replication.topics.topic_plan import TopicPlan
+
+
+class Acceptances:
+    """The requests that are there now.
+
+    Args:
+        context: The flow.
+
+    Attributes:
+        accepted: By upstream partition; of two requests the newer one counts.
+    """
+
+    def __init__(self, context: FlowContext) -> None:
+        self.log = context.log
+        self._requests = context.accept_requests
+        self._found = self._requests.find()
+        context.tables.record_events(context.config.flow, self._requests.events(self._found))
+        self.accepted = {
+            tp: accepted for request in self._found for tp, accepted in request.accepted.items()
+        }
+
+    def settle(
+        self, plan: TopicPlan, refused: Collection[TopicPartition], *, are_positions_used: bool
+    ) -> None:
+        """Removes the requests that have done their work, or cannot do it.
+
+        A request stays while another partition of its topic is refused.
+
+        Args:
+            plan: The topics whose positions were searched.
+            refused: The partitions that cannot go on.
+            are_positions_used: Whether the positions of all others are in the offset map.
+        """
+        topics = {tp.topic for tp in refused}
+        for request in self._found:
+            if request.topic not in plan.topics:
+                continue
+            if not request.accepted.keys().isdisjoint(refused):
+                text = f"{request.topic} cannot go on at the accepted offset {request.start}"
+                self.log.warning("accept_request_unused", text=text)
+                self._requests.remove([request])
+            elif are_positions_used and request.topic not in topics:
+                if origin := request.request.origin:
+                    text = f"{request.topic} goes on at {request.start}, accepted by {origin}"
+                    self.log.info("accept_request_used", text=text)
+                self._requests.remove([request])
+
+
+class PendingMoves:
+    """The requests that are there now.
+
+    Args:
+        context: The flow.
+
+    Attributes:
+        wanted: By upstream partition; of two requests the newer one counts.
+    """
+
+    def __init__(self, context: FlowContext) -> None:
+        self._context = context
+        self._requests = context.move_requests
+        self._found = self._requests.find()
+        context.tables.record_events(context.config.flow, self._requests.events(self._found))
+        self.wanted = {each.partition: each.moving for each in self._found}
+
+    def settle(self, found: Found) -> None:
+        """Removes the requests that have done their work, or cannot do it any more.
+
+        A request stays while its topic is refused or gone, or its partition has no leader or is
+        paused. It must be called when the positions of *found* are in the offset map.
+        """
+        done, events = [], list[NewEvent]()
+        newest = {each.partition: each for each in self._found}
+        for each in self._found:
+            tp = each.partition
+            if newest[tp] is not each:
+                why: str | None = "a newer request is about the same partition"
+            else:
+                why = found.unmoved.get(tp)
+            if why is not None:
+                text = f"the move of {tp} to {each.moving.to} is not done: {why}"
+                events.append(NewEvent("move-unused", text, "keep", tp._asdict()))
+            elif tp in found.verdicts:
+                text = f"{tp} goes on at source offset {found.positions[tp].upstream}"
+                if origin := each.request.origin:
+                    text = f"{text}, moved by {origin}"
+                self._context.log.info("move_request_used", text=text)
+            else:
+                continue
+            done.append(each)
+        self._context.tables.record_events(self._context.config.flow, events)
+        self._requests.remove(done)
+
 
 CopyLost = Callable[
     [Mapping[TopicPartition, tuple[int, int]], Mapping[TopicPartition, Position]], None

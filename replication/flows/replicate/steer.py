@@ -12,20 +12,18 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
-from replication.config.changes import Change
-from replication.config.steering import NO_CHANGES, Steering
+from replication.config.changes import NO_CHANGES, Change, Steering
 from replication.errors import ClusterError, StateError, first_line
-from replication.figures.clocks import utc
-from replication.figures.document import seconds_of
+from replication.figures.lag import utc
+from replication.figures.observation import seconds_of
 from replication.flows.context import FlowContext
-from replication.flows.replicate.limiting import apply_limits
+from replication.flows.replicate.idle import apply_limits
 from replication.flows.replicate.map_writer import MapWriter
 from replication.model import NewEvent, TopicPartition
-from replication.positions.at_risk import find_at_risk
+from replication.positions.expire import find_at_risk
 from replication.state.change_files import SAID_SECONDS, Applied
 from replication.state.claim import process_name
-from replication.state.spark_reader import reader_of
-from replication.state.tables import now
+from replication.state.tables import now, reader_of
 from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import TopicPlan
 

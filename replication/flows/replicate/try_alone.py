@@ -12,24 +12,22 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 
 from replication.flows.context import FlowContext
-from replication.flows.replicate.crossing import compressing, crossing, sink
 from replication.flows.replicate.failures import QueryError, explain
-from replication.flows.replicate.map_writer import MapWriter
-from replication.flows.replicate.reports import Reports
+from replication.flows.replicate.generation import compressing, crossing, sink
+from replication.flows.replicate.map_writer import MapWriter, Reports
 from replication.flows.replicate.schemas import schema_topics
+from replication.kafka.cluster import Rejections
 from replication.kafka.diagnosis import CallError
-from replication.kafka.rejections import Rejections
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.offsets.runs import FinishedRuns, ProgressGapError
+from replication.positions.measure import compare_ids
 from replication.positions.originals import Originals
-from replication.positions.replaced import compare_ids
 from replication.spark.acknowledged import generation_tag
 from replication.spark.counting import read_windows
 from replication.spark.session import task_slots
-from replication.state.offset_rows import Anchor
-from replication.topics.copy_rule import copy_rule
-from replication.topics.topic_plan import TopicPlan
+from replication.state.table_reader import Anchor
+from replication.topics.topic_plan import TopicPlan, copy_rule
 
 Windows = Mapping[TopicPartition, tuple[int, int]]
 """The first offset on the source and the end, by upstream partition."""

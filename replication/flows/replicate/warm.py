@@ -6,19 +6,104 @@ flow's query over no records. What must be true when the flow starts (positions,
 in flight) is read again with the lease: here it only loads classes and opens connections.
 """
 
+import shutil
+import tempfile
 import threading
 import time
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from threading import Event
 from typing import Final
 
 from py4j.protocol import Py4JError
 
 from replication.errors import ReplicationError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.rehearse import rehearse
-from replication.state.spark_reader import reader_of
-from replication.topics.topic_plan import TopicPlan
+from replication.flows.replicate.failures import spark_errors
+from replication.flows.replicate.generation import QuerySetup, replication_query, start_query
+from replication.kafka.cluster import Cluster
+from replication.model import TopicPartition
+from replication.positions.measure import abandon_in_flight
+from replication.positions.originals import Copies, Originals
+from replication.positions.sides import sharing
+from replication.spark.counting import RecordSpan, offsets_after, read_windows
+from replication.spark.mode import Reading, choose_source
+from replication.spark.session import checkpoint_location, driver_obstacle, temporary_folder
+from replication.state.lease import Late, Lease, LeaseLostError
+from replication.state.tables import reader_of
+from replication.topics.topic_plan import TopicPlan, copy_rule
 from replication.upkeep.prepare import look
+
+# Does once for nothing what a start after a crash does, so that the first start is not the first.
+#
+# Its queries load some thousand classes of Spark and of Kafka's clients, and compile their plans.
+# The rehearsal counts and compares the newest record of one partition, and runs the flow's query
+# from where the source ends; what comes meanwhile goes nowhere.
+
+Ends = dict[TopicPartition, int]
+
+
+def rehearse(context: FlowContext, plan: TopicPlan, ends: Ends) -> None:
+    """Rehearses the start of *context* for one partition of *plan*, one with records if there is.
+
+    Args:
+        context: The flow.
+        plan: Its topics.
+        ends: Where the source's partitions end.
+
+    Raises:
+        ClusterError: A cluster does not answer.
+        QueryError: A query fails.
+    """
+    remote_ends = context.target.log_ends(plan.copies.values())
+    filled = _filled(context.source, ends)
+    remote_filled = _filled(context.target, remote_ends)
+    copied = [tp for tp in plan.partitions if tp in filled and plan.copy_of(tp) in remote_filled]
+    part = plan.only((copied or list(plan.partitions))[:1])
+    with spark_errors(context.config.flow):
+        for tp in copied[:1]:
+            _count(context, part, tp, ends[tp], remote_ends[plan.copy_of(tp)])
+        _copy(context, part, {tp: ends[tp] for tp in part.partitions if tp in ends})
+
+
+def _filled(cluster: Cluster, ends: Ends) -> set[TopicPartition]:
+    """Returns the partitions that hold a record, or a marker, before their *ends*."""
+    begins = cluster.earliest(ends)
+    return {tp for tp, end in ends.items() if tp in begins and begins[tp] < end}
+
+
+def _count(
+    context: FlowContext, part: TopicPlan, tp: TopicPartition, end: int, remote_end: int
+) -> None:
+    """Counts the newest record on the source by Spark, and reads it on both sides."""
+    rule = copy_rule(context.config, part.topics)
+    consumer = context.config.source.consumer
+    read = partial(read_windows, context.spark, consumer, sharing=sharing(context))
+    offsets_after(read, {tp: RecordSpan(end - 1, 1)}, {tp: end}, rule)
+    with (
+        Originals(context, rule) as source,
+        Copies(context, rule, "read_uncommitted") as target,
+    ):
+        source.visit({tp: (end - 1, end)}, lambda _tp, _one: None)
+        target.visit({part.copy_of(tp): (remote_end - 1, remote_end)}, lambda _tp, _one: None)
+
+
+def _copy(context: FlowContext, part: TopicPlan, starts: Ends) -> None:
+    """Runs the flow's query from *starts* on, and writes nothing."""
+    config, spark = context.config, context.spark
+    source = choose_source(config.record_source, driver_obstacle()).source
+    setup = QuerySetup(f"{config.flow.slug} rehearsal", Reading("drain", source, 1), {})
+    folder = Path(tempfile.mkdtemp(prefix="rehearsal-", dir=temporary_folder(spark)))
+    try:
+        writer = replication_query(spark, config, part, starts, setup).format("noop")
+        location = checkpoint_location(spark, folder)
+        if starts:
+            start_query(writer, "drain", 0, location).awaitTermination()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
 
 POLL_SECONDS: Final = 0.5
 REFRESH_SECONDS: Final = 300.0
@@ -93,3 +178,26 @@ class Warmth(AbstractContextManager["Warmth"]):
             rehearse(context, plan, ends)
         self._has_rehearsed = True
         return plan
+
+
+@contextmanager
+def held_records(context: FlowContext, stop: Event, note: Late) -> Iterator[Lease | None]:
+    """Holds the lease of the records for the block, as `FlowContext.hold` does.
+
+    A standby keeps warm while it waits. If the block ends because the lease was lost, executors
+    give up what they have in flight.
+
+    Args:
+        context: The flow.
+        stop: Ends the wait for the lease; the block then gets None.
+        note: Is told that the target is silent; a drain fails instead.
+    """
+    when_late = None if context.config.mode == "drain" else note
+    holding = context.hold("", stop, standby=context.standby, when_late=when_late)
+    with Warmth(context) as warmth, holding as lease:
+        warmth.end()
+        try:
+            yield lease
+        except LeaseLostError:
+            abandon_in_flight(context.started_spark, context.config.flow)
+            raise

@@ -11,9 +11,16 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from replication.config.properties import parse_properties
-from replication.demo.brokers import DEFAULTS, LOG4J, Broker, BrokerSettings
-from replication.demo.ports import HOST, free_port, is_free
+from replication.config.flat import parse_properties
+from replication.demo.brokers import (
+    DEFAULTS,
+    HOST,
+    LOG4J,
+    Broker,
+    BrokerSettings,
+    free_port,
+    is_free,
+)
 from replication.errors import ClusterError
 from tests.support.containers import environment
 from tests.support.engine import setup_of
@@ -107,7 +114,7 @@ def test_a_taken_port_is_left_to_its_owner(tmp_path: Path, broker_settings: Brok
 PARENT = """
 import signal, sys
 from pathlib import Path
-from replication.config.properties import parse_properties
+from replication.config.flat import parse_properties
 from replication.demo.brokers import DEFAULTS, LOG4J, Broker, BrokerSettings
 
 broker = Broker("A", Path(sys.argv[1]), BrokerSettings(jars=Path(sys.argv[2])))

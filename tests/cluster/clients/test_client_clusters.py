@@ -8,8 +8,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker, BrokerSettings, running
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port, running
 from replication.demo.topic_log import log_ends
 from replication.model import Mode
 from tests.support.events import kinds

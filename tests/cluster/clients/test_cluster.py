@@ -8,8 +8,7 @@ from confluent_kafka import Producer
 
 from replication.demo.brokers import Broker
 from replication.errors import ClusterError
-from replication.kafka.api import KafkaRecord
-from replication.kafka.call import Call
+from replication.kafka.api import Call, KafkaRecord
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError

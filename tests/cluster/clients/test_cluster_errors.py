@@ -4,14 +4,13 @@ from collections.abc import Collection
 
 import pytest
 
-from replication.demo.ports import free_port
-from replication.kafka.api import ClientError, ClientFailure, Listing
-from replication.kafka.call import LIST_OFFSETS, WRITE_TOPIC
+from replication.demo.brokers import free_port
+from replication.kafka.api import LIST_OFFSETS, WRITE_TOPIC, ClientError, ClientFailure, Listing
 from replication.kafka.calls import Calls
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.diagnosis import CallError, InterruptedCallError, call_error
-from replication.kafka.java_sender import JavaSender
+from replication.kafka.java_clients import JavaSender
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition

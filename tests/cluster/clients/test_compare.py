@@ -8,15 +8,16 @@ from itertools import islice
 import pytest
 
 from replication.demo.brokers import Broker
-from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import TopicReport, compare
-from replication.demo.latency import LatencyProbe, percentile
-from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import (
+    LatencyProbe,
+    PacedProducer,
     ProducedRecord,
+    create_compacted_topic,
     create_topic,
     difficult_records,
+    percentile,
     send_transactions,
     sending,
 )

@@ -10,8 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from py4j.protocol import Py4JJavaError
 
-from replication.demo.brokers import Broker, BrokerSettings, running
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port, running
 from replication.demo.workload import create_topic
 from replication.kafka.acls import TopicAcls
 from replication.kafka.api import (
@@ -28,7 +27,7 @@ from replication.kafka.api import (
 from replication.kafka.clients import open_admin, open_records, open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import UNREACHABLE, CallError
-from replication.kafka.java_records import JavaRecords
+from replication.kafka.java_clients import JavaRecords
 from replication.kafka.jvm import kafka_jars, open_jvm, shared_jvm
 from replication.kafka.reader import Reader
 from replication.model import NewTopic, Topic, TopicAcl, TopicPartition, TopicSetting

@@ -4,8 +4,7 @@ from itertools import islice
 
 import pytest
 
-from replication.demo.paced import PacedProducer
-from replication.demo.workload import create_topic, plain_records, sending
+from replication.demo.workload import PacedProducer, create_topic, plain_records, sending
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from replication.demo.workload import create_topic
 from tests.support.cli import run
 from tests.support.local import PYTHON, REPOSITORY, Clusters

@@ -14,7 +14,7 @@ from replication.errors import GuardError, NoAnswerError
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.metadata.query import MetadataSync
 from replication.model import Committed, Source, TopicPartition
-from replication.state.spark_reader import reader_of
+from replication.state.tables import reader_of
 from tests.support.checkpoints import emitted
 from tests.support.cli import ok, run
 from tests.support.events import kinds

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from replication.demo.topic_log import log_ends
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
-from replication.state.spark_reader import reader_of
+from replication.state.files import LocalFiles
+from replication.state.tables import reader_of
 from tests.support.cli import ok, run
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.file import load_config
 from replication.control.sizing import size_start
-from replication.demo.ports import HOST, free_port
+from replication.demo.brokers import HOST, free_port
 from replication.demo.workload import create_topic, plain_records, sending
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun

@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
-from replication.flows.refused_transforms import refused_transforms
-from replication.positions.transform_trial import transform_refusals
-from replication.spark.late import LateSession
+from replication.flows.context import refused_transforms
+from replication.positions.originals import transform_refusals
+from replication.spark.session import LateSession
 from replication.state.tables import Tables
 from replication.upkeep.prepare import look
 from tests.support.cli import run

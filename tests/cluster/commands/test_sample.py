@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.model import TopicPartition, Transform
-from replication.spark.transform_samples import sample
+from replication.spark.transform_check import sample
 from tests.support.cli import run
 from tests.support.flows import flow_config
 from tests.support.local import Clusters

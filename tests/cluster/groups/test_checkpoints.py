@@ -10,17 +10,21 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_checkpoints
 from replication.control.steer import new_change
-from replication.demo.compacted_topic import create_compacted_topic
-from replication.demo.workload import create_topic, plain_records, send_transactions
+from replication.demo.workload import (
+    create_compacted_topic,
+    create_topic,
+    plain_records,
+    send_transactions,
+)
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.mm2.wire import Checkpoint
 from replication.model import Committed, TopicPartition
-from replication.offsets.wording import quality
+from replication.offsets.map import quality
 from replication.spark.mode import BOOKKEEPING_SLOTS
 from replication.state.tables import Tables
-from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
+from replication.upkeep.groups import checkpoints_topic, read_checkpoints
 from tests.support.checkpoints import config_of, emitted, replicated
 from tests.support.flows import RunningFlow, flow_context, unique_flow
 from tests.support.groups import commit

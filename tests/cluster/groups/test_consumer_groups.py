@@ -9,8 +9,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as KafkaTopicPartition
 from py4j.java_gateway import JVMView
 
-from replication.demo.brokers import Broker, BrokerSettings
-from replication.demo.ports import free_port
+from replication.demo.brokers import Broker, BrokerSettings, free_port
 from replication.kafka.cluster import Cluster
 from replication.kafka.consumer_groups import GroupActiveError, Groups
 from replication.kafka.diagnosis import CallError

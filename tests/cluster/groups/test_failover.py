@@ -16,8 +16,12 @@ from confluent_kafka import TopicPartition as KafkaTopicPartition
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.demo.compacted_topic import create_compacted_topic
-from replication.demo.workload import create_topic, plain_records, send_transactions
+from replication.demo.workload import (
+    create_compacted_topic,
+    create_topic,
+    plain_records,
+    send_transactions,
+)
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
 from tests.support.cli import ok, run

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from replication.control.failover import failover_offsets
-from replication.control.view import FlowView
+from replication.control.groups import FlowView
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.errors import ClusterError
 from replication.flows.checkpoints.rounds import Checkpoints
@@ -19,7 +19,7 @@ from replication.flows.context import FlowContext
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from replication.spark.session import jvm_of
-from replication.state.spark_reader import reader_of
+from replication.state.tables import reader_of
 from tests.support.checkpoints import config_of, replicated
 from tests.support.groups import commit
 from tests.support.local import Clusters

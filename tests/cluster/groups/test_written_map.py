@@ -11,8 +11,8 @@ from replication.demo.workload import create_topic
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import Bounded, Exact, OffsetMap, translate
-from replication.state.job_lock import hold_jobs
-from replication.state.write_requests import await_written
+from replication.state.locks import hold_jobs
+from replication.state.requests import await_written
 from tests.support.checkpoints import emitted
 from tests.support.cli import ok, run
 from tests.support.flows import RunningFlow, flow_config

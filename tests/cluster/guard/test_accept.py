@@ -13,7 +13,7 @@ from replication.errors import GuardError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.runs import OffsetRun
-from replication.state.accept_requests import pending_acceptances
+from replication.state.requests import pending_acceptances
 from tests.support.events import kinds, kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
-from replication.flows.replicate.admitted import alone
+from replication.flows.replicate.generations import alone
 from replication.flows.replicate.loop import replicate
 from replication.model import TopicPartition
 from replication.state.tables import Tables

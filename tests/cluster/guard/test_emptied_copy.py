@@ -7,8 +7,8 @@ from pyspark.sql import SparkSession
 
 from replication.control.plan import Histories, plan_flow
 from replication.control.starts import StoredMap, open_clusters
-from replication.topics.acl_sync import AclHistory
-from replication.topics.config_sync import SyncHistory
+from replication.topics.acls import AclHistory
+from replication.topics.configs import SyncHistory
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
 from tests.support.stored import stored

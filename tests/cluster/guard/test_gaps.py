@@ -15,8 +15,7 @@ from replication.demo.workload import ProducedRecord, create_topic, sending
 from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.model import Position, TopicPartition
-from replication.positions.place import Existing, Match, match_existing_targets
-from replication.positions.verify import MOST_OF_PARTITION
+from replication.positions.place import MOST_OF_PARTITION, Existing, Match, match_existing_targets
 from replication.state.tables import Tables
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.local import Clusters

@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_heartbeats
 from replication.config.tree import MirrorConfig
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from replication.kafka.cluster import Cluster
 from replication.model import Flow
 from tests.support.flows import RunningFlow, mirror_config, unique_flow

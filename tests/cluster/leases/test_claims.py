@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.app.claims import Launch, open_claims
+from replication.app.ends import Launch, open_claims
 from replication.config.parse import parse
 from tests.support.local import Clusters, Until
 from tests.support.waiting import in_time

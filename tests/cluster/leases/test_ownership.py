@@ -17,9 +17,9 @@ from replication.demo.workload import create_topic
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.ownership import QUICK, Member, Ownership
 from replication.model import Flow
-from replication.spark.interceptor import OWNER_ONLY
+from replication.spark.kafka_options import OWNER_ONLY
 from replication.state.claim import Claim, LeaseName, join_from
-from replication.state.handover import FLUSH_SECONDS
+from replication.state.lease import FLUSH_SECONDS
 from tests.support.candidate import Candidate
 from tests.support.gate.clock import Limit
 from tests.support.local import Clusters, Until

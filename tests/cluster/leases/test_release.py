@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker, BrokerSettings
-from replication.spark.interceptor import unacknowledged
+from replication.spark.kafka_options import unacknowledged
 from replication.spark.session import task_slots
 from tests.support.commands import replication, start_mirror
 from tests.support.flows import RunningFlow, flow_config

@@ -20,14 +20,13 @@ import pytest
 
 from replication.demo.brokers import BrokerSettings
 from replication.demo.compare import compare
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.paced import PacedProducer
+from replication.demo.play import MirrorProcess
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic, plain_records
+from replication.demo.workload import PacedProducer, create_topic, plain_records
 from replication.errors import LeaseError
 from replication.kafka.ownership import QUICK
 from replication.model import Flow
-from replication.state.handover import AFTER_DEATH, FLUSH_SECONDS
+from replication.state.lease import AFTER_DEATH, FLUSH_SECONDS
 from tests.support.cli import ok, run
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.flows import unique_flow

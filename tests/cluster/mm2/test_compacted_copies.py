@@ -18,8 +18,8 @@ from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import GuardError
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition
-from replication.topics.acl_sync import AclHistory
-from replication.topics.config_sync import SyncHistory
+from replication.topics.acls import AclHistory
+from replication.topics.configs import SyncHistory
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.internal_topics import write_internal
 from tests.support.local import Clusters, Until

@@ -15,8 +15,8 @@ from replication.demo.workload import create_topic, send_transactions
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import read_records
 from replication.model import Flow, TopicPartition
-from replication.topics.acl_sync import AclHistory
-from replication.topics.config_sync import SyncHistory
+from replication.topics.acls import AclHistory
+from replication.topics.configs import SyncHistory
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, flow_config, unique_flow
 from tests.support.internal_topics import write_internal

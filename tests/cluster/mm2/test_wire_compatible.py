@@ -10,13 +10,13 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_heartbeats
 from replication.control.failover import failover_offsets
-from replication.control.view import open_view
+from replication.control.groups import open_view
 from replication.demo.topic_log import log_ends
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.groups.csv_file import to_csv
 from replication.model import Committed, Flow, TopicPartition
-from replication.upkeep.checkpoints import checkpoints_topic, read_checkpoints
+from replication.upkeep.groups import checkpoints_topic, read_checkpoints
 from tests.support.flows import RunningFlow, mirror_config, unique_flow
 from tests.support.groups import commit, committed
 from tests.support.internal_topics import write_internal

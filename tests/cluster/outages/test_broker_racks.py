@@ -10,10 +10,8 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import BrokerSettings
-from replication.demo.latency import LatencyProbe
-from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic
+from replication.demo.workload import LatencyProbe, PacedProducer, create_topic
 from replication.model import Mode
 from tests.support.broker_racks import BrokerRacks, broker_racks
 from tests.support.flows import RunningFlow, flow_config

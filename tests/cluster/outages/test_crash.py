@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from replication.demo.brokers import Broker
-from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import compare
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.paced import PacedProducer
+from replication.demo.play import MirrorProcess
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import (
+    PacedProducer,
     ProducedRecord,
+    create_compacted_topic,
     create_topic,
     plain_records,
     send_transactions,

@@ -9,7 +9,7 @@ from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.kafka.cluster import Cluster
 from replication.kafka.internal_topic import InternalTopic
-from replication.upkeep.checkpoints import read_checkpoints
+from replication.upkeep.groups import read_checkpoints
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters, Until
 from tests.support.said import SaidLines

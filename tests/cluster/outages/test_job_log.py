@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from replication.demo.brokers import Broker
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.ports import free_port
+from replication.demo.brokers import Broker, free_port
+from replication.demo.play import MirrorProcess
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config

@@ -14,7 +14,7 @@ from replication.demo.workload import create_topic
 from replication.model import TopicPartition
 from replication.offsets.dead_letter import IDENTITY, DeadLetter, LetterId
 from replication.offsets.map import Exact, OffsetMap
-from replication.state.commit_lock import hold_commit_lock
+from replication.state.locks import hold_commit_lock
 from tests.support.commands import replication, spark_submit, start_mirror
 from tests.support.letters import LIMIT, contents, keys, letter_settings, numbered, too_large
 from tests.support.local import Clusters

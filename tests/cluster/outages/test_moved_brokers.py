@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.brokers import Broker, BrokerSettings, running, two_clusters
-from replication.demo.ports import free_port
+from replication.demo.brokers import Broker, BrokerSettings, free_port, running, two_clusters
 from replication.errors import IdentityError
 from tests.support.commands import start_mirror
 from tests.support.mirror_files import write_config

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.demo.brokers import Broker, BrokerSettings
-from replication.demo.ports import free_port
+from replication.demo.brokers import Broker, BrokerSettings, free_port
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError

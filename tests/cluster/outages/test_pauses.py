@@ -8,9 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic
+from replication.demo.workload import PacedProducer, create_topic
 from replication.errors import ClusterError
 from replication.kafka import ownership
 from replication.model import Mode

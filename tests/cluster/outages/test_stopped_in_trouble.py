@@ -6,8 +6,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
-from replication.demo.paced import PacedProducer
-from replication.demo.workload import create_topic
+from replication.demo.workload import PacedProducer, create_topic
 from replication.flows.replicate.generation import Generation
 from replication.model import Mode
 from tests.support.flows import RunningFlow, flow_config

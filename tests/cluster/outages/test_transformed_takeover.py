@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.mirror_process import MirrorProcess
+from replication.demo.play import MirrorProcess
 from replication.demo.topic_log import Content, log_ends
 from replication.demo.workload import create_topic
 from replication.model import Mode, TopicPartition

@@ -8,9 +8,8 @@ from pyspark.sql import SparkSession
 from replication.config.home import home
 from replication.demo.brokers import BrokerSettings
 from replication.demo.compare import compare
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.paced import PacedProducer
-from replication.demo.workload import plain_records
+from replication.demo.play import MirrorProcess
+from replication.demo.workload import PacedProducer, plain_records
 from replication.errors import FlowError
 from replication.model import Flow, TopicPartition
 from tests.support.commands import spark_submit, start_mirror

@@ -15,7 +15,7 @@ from replication.errors import FlowError
 from replication.model import TopicPartition
 from replication.offsets.dead_letter import IDENTITY, LetterId
 from replication.offsets.map import Exact, OffsetMap
-from replication.state.letter_requests import request_letters
+from replication.state.requests import request_letters
 from tests.support.cut_log import damage_log, log_bytes
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config

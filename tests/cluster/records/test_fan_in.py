@@ -14,8 +14,8 @@ from replication.demo.topic_log import log_ends
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.model import Committed, Flow, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
-from replication.state.delta_reader import DeltaReader
-from replication.state.spark_reader import reader_of
+from replication.state.delta import DeltaReader
+from replication.state.tables import reader_of
 from tests.support.commands import replication, start_mirror
 from tests.support.events import kinds
 from tests.support.flows import RunningFlow, mirror_config, unique_flow

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.brokers import BrokerSettings
 from replication.demo.workload import create_topic
-from replication.spark.interceptor import unacknowledged
+from replication.spark.kafka_options import unacknowledged
 from replication.spark.session import task_slots
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters

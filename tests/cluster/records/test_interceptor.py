@@ -8,8 +8,7 @@ from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.model import Flow
-from replication.spark.interceptor import CARRIER, unacknowledged
-from replication.spark.kafka_options import sink_options
+from replication.spark.kafka_options import CARRIER, sink_options, unacknowledged
 from replication.spark.session import task_slots
 from tests.support.waiting import in_time
 

@@ -11,10 +11,14 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import compare
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic, plain_records, send_transactions
+from replication.demo.workload import (
+    create_compacted_topic,
+    create_topic,
+    plain_records,
+    send_transactions,
+)
 from replication.model import TopicPartition
 from replication.offsets.map import Exact, NoAnswer
 from replication.offsets.runs import OffsetRun

@@ -7,8 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.limits import Limit
 from replication.demo.workload import ProducedRecord, create_topic
-from replication.flows.replicate.idle import IdlePartitions
-from replication.flows.replicate.limiting import waits_for_limit
+from replication.flows.replicate.idle import IdlePartitions, waits_for_limit
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.upkeep.prepare import prepare_topics

@@ -13,9 +13,9 @@ from replication.kafka.api import KafkaRecord
 from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader
 from replication.model import Position, TopicPartition
 from replication.offsets.copy_rule import CopyRule
+from replication.positions.originals import CountedTail, matching_tails
 from replication.positions.place import Existing, Match, match_existing_targets
-from replication.positions.tails import CountedTail, matching_tails
-from replication.spark.fingerprints import originals
+from replication.spark.gaps import originals
 from replication.spark.kafka_options import source_options
 from replication.state.tables import Tables
 from tests.support.flows import flow_config, flow_context

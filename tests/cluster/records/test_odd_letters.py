@@ -13,7 +13,7 @@ from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.model import Flow
 from replication.offsets.dead_letter import IDENTITY, LetterId
-from replication.state.letter_requests import request_letters
+from replication.state.requests import request_letters
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.letters import LIMIT, contents, keys, letter_settings, numbered, too_large

@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 
 from replication.control.status import troubles_of
 from replication.flows.replicate.held_back import HELD_SECONDS, HeldBack
+from replication.kafka.java_admin import OpenTransaction, Transactions
 from replication.kafka.jvm import shared_jvm
-from replication.kafka.transactions import OpenTransaction, Transactions
 from replication.model import TopicPartition
 from replication.state.tables import Tables
 from tests.support.clients import properties

@@ -15,7 +15,7 @@ from replication.demo.topic_log import TopicLog
 from replication.demo.workload import ProducedRecord, create_topic, sending
 from replication.errors import FlowError
 from replication.model import PROVENANCE, Flow, Mode, Position, TopicPartition
-from replication.positions.rejected_records import rejected_records
+from replication.positions.expire import rejected_records
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.cut_log import damage_log, log_bytes

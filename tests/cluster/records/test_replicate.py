@@ -6,11 +6,15 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.demo.compacted_topic import create_compacted_topic
 from replication.demo.compare import compare
-from replication.demo.paced import PacedProducer
-from replication.demo.workload import create_topic, plain_records, send_transactions
-from replication.flows.head_start import HeadStart
+from replication.demo.workload import (
+    PacedProducer,
+    create_compacted_topic,
+    create_topic,
+    plain_records,
+    send_transactions,
+)
+from replication.flows.supervised import HeadStart
 from replication.kafka.cluster import Cluster
 from replication.model import Mode, TopicPartition
 from tests.support.flows import RunningFlow, flow_config

@@ -3,13 +3,12 @@
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.demo.paced import PacedProducer
 from replication.demo.topic_log import log_ends
-from replication.demo.workload import create_topic
+from replication.demo.workload import PacedProducer, create_topic
 from replication.errors import ClusterError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from replication.positions.settle import settled_log_ends
+from replication.positions.measure import settled_log_ends
 from tests.support.local import Clusters, Until
 from tests.support.mirror_files import FLOW
 from tests.support.topics import plain

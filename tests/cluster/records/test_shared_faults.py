@@ -9,7 +9,7 @@ from replication.config.limits import Limit
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import ProducedRecord, create_topic
-from replication.flows.replicate.limiting import waits_for_limit
+from replication.flows.replicate.idle import waits_for_limit
 from replication.model import Mode
 from tests.support.cut_log import damage_log, log_bytes
 from tests.support.events import kinds_of_topics, restarts

@@ -24,7 +24,7 @@ from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
 from replication.offsets.copy_rule import CopyRule
 from replication.spark.counting import RecordSpan, offsets_after, read_windows
-from replication.spark.sources import Sharing
+from replication.spark.mode import Sharing
 from tests.support.local import Clusters, Until
 from tests.support.process_tree import paused
 from tests.support.topics import (

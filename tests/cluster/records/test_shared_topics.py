@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from replication.app.admission import Admission
 from replication.demo.brokers import Broker
-from replication.demo.findings import fits
-from replication.demo.paced import PacedProducer
+from replication.demo.compare import fits
 from replication.demo.topic_log import Content, TopicLog, log_ends
+from replication.demo.workload import PacedProducer
 from replication.model import PROVENANCE, Flow, Mode, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
 from tests.support.commands import start_mirror

@@ -11,10 +11,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
-from replication.demo.compacted_topic import create_compacted_topic
-from replication.demo.findings import fits
+from replication.demo.compare import fits
 from replication.demo.topic_log import Content, TopicLog
-from replication.demo.workload import ProducedRecord, create_topic
+from replication.demo.workload import ProducedRecord, create_compacted_topic, create_topic
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.replicate.idle import IdlePartitions
 from replication.model import Committed, Flow, Position, TopicPartition

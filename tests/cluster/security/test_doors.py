@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.addresses import is_loopback
-from replication.demo.mirror_process import MirrorProcess
+from replication.config.metrics_settings import is_loopback
+from replication.demo.play import MirrorProcess
 from tests.support.commands import QUICK_START
 from tests.support.listening import listening
 from tests.support.local import REPOSITORY, SCRIPT, Clusters, Until

@@ -8,8 +8,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
-from replication.kafka.cluster import Cluster
-from replication.kafka.permissions import Operation
+from replication.kafka.cluster import Cluster, Operation
 from replication.upkeep.prepare import look
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, mirror_config

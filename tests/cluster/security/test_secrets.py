@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from replication.demo.mirror_process import MirrorProcess
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
+from replication.demo.play import MirrorProcess
 from replication.model import Flow
-from replication.state.delta_reader import DeltaReader
+from replication.state.delta import DeltaReader
 from replication.state.schemas import SCHEMAS
 from tests.support.commands import QUICK_START, replication
 from tests.support.driver import page

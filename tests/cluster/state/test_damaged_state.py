@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from replication.config.changes import Change
 from replication.model import TopicPartition
 from replication.state.change_files import ChangeFiles
-from replication.state.request_files import LocalFiles
-from replication.state.table_errors import DamagedTableError
+from replication.state.files import LocalFiles
+from replication.state.schemas import DamagedTableError
 from tests.support.commands import spark_submit
 from tests.support.damage import commit_cut, data_gone
 from tests.support.events import kinds

@@ -10,7 +10,7 @@ from deltalake import DeltaTable
 from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
-from replication.figures.clocks import LATEST
+from replication.figures.lag import LATEST
 from replication.state.schemas import SCHEMAS
 from tests.support.commands import replication, spark_submit, start_mirror
 from tests.support.flows import unique_flow

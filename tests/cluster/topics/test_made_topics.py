@@ -10,7 +10,7 @@ from replication.control.starts import StoredMap
 from replication.model import Position, TopicPartition
 from replication.positions.measure import current_spans
 from replication.positions.sides import AskedSides
-from replication.state.offset_rows import Anchor
+from replication.state.table_reader import Anchor
 from replication.upkeep.prepare import prepare_topics
 from tests.support.local import Clusters
 from tests.support.remote_topics import Sides, create, flow_config

@@ -10,21 +10,18 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_metadata, checkpoints_once
 from replication.control.failover import commit_moves
-from replication.control.groups import group_status
-from replication.control.view import FlowView
+from replication.control.groups import FlowView, group_status
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, StateError
 from replication.flows.checkpoints.rounds import Checkpoints
 from replication.flows.metadata.query import MetadataSync
 from replication.groups.csv_file import GroupOffset
-from replication.groups.moves import Move
-from replication.groups.sync_answer import SyncAnswer
+from replication.groups.positions import Move, SyncAnswer
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from replication.spark.session import jvm_of
-from replication.state.spark_reader import reader_of
-from replication.state.tables import Tables
+from replication.state.tables import Tables, reader_of
 from tests.support.checkpoints import config_of, emitted, replicated
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config, unique_flow

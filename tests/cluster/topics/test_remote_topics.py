@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from replication.demo.ports import free_port
+from replication.demo.brokers import free_port
 from replication.errors import ClusterError, GuardError
 from replication.kafka.cluster import Cluster
 from replication.model import NewTopic, Topic, TopicPartition

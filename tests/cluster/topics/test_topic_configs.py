@@ -13,10 +13,10 @@ from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
-from replication.flows.metadata.config_rounds import ConfigSync
+from replication.flows.metadata.rounds import ConfigSync
 from replication.model import Job
 from replication.state.tables import Tables
-from replication.topics.config_sync import Applied, SyncHistory, TopicKey
+from replication.topics.configs import Applied, SyncHistory, TopicKey
 from replication.upkeep.prepare import prepare_topics
 from replication.upkeep.settings import plan_config_sync
 from tests.support.flows import flow_config, flow_context

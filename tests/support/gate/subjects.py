@@ -38,7 +38,7 @@ SUBJECTS: Final = (
         ("replication/*[Ss]chema*",), ("tests/ops/test_rest_schemas.py", "tests/*/test_schemas.py")
     ),
     Subject(
-        ("replication/*transform*", "replication/spark/throwing.py"),
+        ("replication/*transform*", "replication/spark/counting.py"),
         (
             *("tests/*transform*.py", "tests/*sample*.py"),
             *_cluster("records/test_recipes_flow", "records/test_rejected*", "commands/test_long*"),
@@ -47,7 +47,7 @@ SUBJECTS: Final = (
     Subject(
         (
             *("replication/jvm/calls/Owner*", "replication/kafka/ownership.py"),
-            *(f"replication/state/{name}*.py" for name in ("lease", "handover", "claim", "owner")),
+            *(f"replication/state/{name}*.py" for name in ("lease", "claim")),
         ),
         (*_cluster("leases/*", "outages/test_pauses"), "tests/ops/test_silent.py"),
     ),
@@ -72,8 +72,8 @@ SUBJECTS: Final = (
     Subject(
         (
             *("replication/jvm/source/*", "replication/jvm/calls/*Codecs*"),
-            *("replication/spark/sources.py", "replication/spark/mode.py"),
-            *(f"replication/flows/replicate/{name}*.py" for name in ("source", "turns", "idle")),
+            "replication/spark/mode.py",
+            *(f"replication/flows/replicate/{name}*.py" for name in ("generation", "idle")),
         ),
         _cluster(
             *(f"records/test_{name}*" for name in ("shared", "idle", "many", "source", "known")),
