@@ -63,7 +63,7 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
     written = {new: old for old, new in _written(settings.values, keys, found).items()}
     kept = {key: raw for key, raw in keys.items() if written.get(key, key) not in unused}
     lines = [f"# Converted from {printable(origin)} by python -m replication import."]
-    lines.append("# How to go on where MirrorMaker 2 stopped: conf/docs/take-over.md.")
+    lines.append("# How to go on where MirrorMaker 2 stopped: conf/docs/migrate.md.")
     lines += [f"# {printable(remark)}" for remark in settings.remarks]
     lines += [f"# To do: {problem}" for problem in found.problems]
     lines += [f"# {warning}" for warning in _of_chains(found, aliases)]

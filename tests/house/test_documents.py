@@ -25,21 +25,17 @@ from replication.state.schemas import SCHEMAS
 from tests.bench.options import parsed
 from tests.support.documents import (
     ARCHITECTURE,
-    COLUMNS,
+    CHANGE,
     CONFIGURATION,
-    EVENTS,
     EXITS,
     FOLDERS,
-    HISTORY,
-    LETTERS,
     LINK,
     LOG_EVENTS,
-    NORMAL_EVENTS,
     OPTION,
     README,
     SCHEMA_IDS,
     SPAN,
-    STEER,
+    TABLES,
     anchors,
     blocks,
     calls,
@@ -238,7 +234,7 @@ def test_the_configuration_of_the_readme_is_valid(tmp_path: Path) -> None:
 
 def test_the_delta_tables_are_documented_with_their_columns() -> None:
     documented = {
-        SPAN.findall(name)[0]: SPAN.findall(columns) for name, columns, _ in table(EVENTS, "table")
+        SPAN.findall(name)[0]: SPAN.findall(columns) for name, columns, _ in table(TABLES, "table")
     }
 
     assert documented == {
@@ -249,8 +245,8 @@ def test_the_delta_tables_are_documented_with_their_columns() -> None:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_every_column_of_a_delta_table_is_described(name: str) -> None:
-    pages = "\n## \n".join(map(text_of, (COLUMNS, HISTORY, SCHEMA_IDS, LETTERS, STEER)))
-    section = pages.partition(f"\n## `{name}`\n")[2].partition("\n## ")[0]
+    pages = "\n## \n".join(map(text_of, (TABLES, SCHEMA_IDS, CHANGE)))
+    section = pages.partition(f"## `{name}`\n")[2].partition("\n##")[0]
     rows = [line.strip("|").split("|") for line in section.splitlines() if line[:3] == "| `"]
 
     described = {SPAN.findall(column)[0]: meaning.strip() for column, meaning in rows}
@@ -259,7 +255,7 @@ def test_every_column_of_a_delta_table_is_described(name: str) -> None:
 
 
 def test_every_ending_of_an_execution_is_described() -> None:
-    (meaning,) = (text for column, text in table(COLUMNS, "column") if column == "`ending`")
+    (meaning,) = (text for column, text in table(TABLES, "column") if column == "`ending`")
 
     assert [word for word in SPAN.findall(meaning) if word in get_args(Ending)] == [
         *get_args(Ending)
@@ -267,7 +263,7 @@ def test_every_ending_of_an_execution_is_described() -> None:
 
 
 def test_the_kinds_of_events_are_documented_with_reactions_that_exist() -> None:
-    rows = [(SPAN.findall(kind)[0], reaction) for kind, reaction, _ in table(EVENTS, "kind")]
+    rows = [(SPAN.findall(kind)[0], reaction) for kind, reaction, _ in table(TABLES, "kind")]
 
     assert {kind for kind, _ in rows} == set(get_args(EventKind))
     assert {reaction for _, reaction in rows} == set(get_args(Reaction))
@@ -309,7 +305,7 @@ def test_the_events_of_the_log_are_explained_with_their_levels() -> None:
         for event, levels, _, _ in table(LOG_EVENTS, "event")
     }
     for level in ("INFO", "DEBUG"):
-        for event, _ in table(NORMAL_EVENTS, f"event at {level}"):
+        for event, _ in table(LOG_EVENTS, f"event at {level}"):
             explained[SPAN.findall(event)[0]] = {level}
 
     assert explained == events_of_the_code()

@@ -8,7 +8,7 @@ from tests.support.documents import SPAN, table, text_of
 from tests.support.local import REPOSITORY
 from tests.support.prometheus import rules
 
-METRICS = REPOSITORY / "conf" / "docs" / "metrics.md"
+METRICS = REPOSITORY / "conf" / "docs" / "prometheus.md"
 PROMETHEUS = REPOSITORY / "conf" / "docs" / "prometheus.md"
 ALERTS = REPOSITORY / "conf" / "docs" / "alerts.md"
 

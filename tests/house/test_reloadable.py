@@ -10,7 +10,7 @@ from replication.config.tree import FlowConfig
 from tests.support.local import REPOSITORY
 
 FLOWS = REPOSITORY / "replication" / "flows"
-PAGE = REPOSITORY / "conf" / "docs" / "control.md"
+PAGE = REPOSITORY / "conf" / "docs" / "change.md"
 SECTION = "## Keys that are read anew each turn"
 
 
@@ -86,7 +86,7 @@ def test_a_constructor_that_keeps_the_configuration_is_found() -> None:
 
 
 def test_the_page_lists_the_keys_that_are_read_anew_each_turn() -> None:
-    section = PAGE.read_text(encoding="utf-8").partition(SECTION)[2].partition("\n## ")[0]
+    section = PAGE.read_text(encoding="utf-8").partition(SECTION)[2].partition("\n##")[0]
     listed = [
         word
         for line in section.splitlines()

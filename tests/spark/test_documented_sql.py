@@ -12,7 +12,7 @@ from deltalake import DeltaTable, QueryBuilder
 
 from replication.state.delta import LocalTable
 from replication.state.schemas import SCHEMAS
-from tests.support.documents import COLUMNS, EVENTS, blocks
+from tests.support.documents import TABLES, blocks
 
 Engine = Callable[[str], list[tuple[Any, ...]]]
 
@@ -135,8 +135,7 @@ def statements() -> dict[str, str]:
     """The statements of the documents, by the table that they read."""
     found = [
         statement
-        for file in (EVENTS, COLUMNS)
-        for block in blocks(file, "sql")
+        for block in blocks(TABLES, "sql")
         for statement in block.split(";")
         if statement.strip()
     ]

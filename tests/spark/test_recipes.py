@@ -1,4 +1,4 @@
-"""Each recipe of conf/docs/recipes.md is read from the page, and does what the page says."""
+"""Each recipe of conf/docs/transforms.md is read from the page, and does what the page says."""
 
 from collections.abc import Mapping
 from datetime import datetime, timezone

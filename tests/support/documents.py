@@ -12,15 +12,11 @@ FOLDERS = (".ci", "conf", "jobs", "replication", "tests")
 
 README = REPOSITORY / "README.md"
 CONFIGURATION = REPOSITORY / "conf" / "README.md"
-EVENTS = REPOSITORY / "conf" / "docs" / "tables.md"
+TABLES = REPOSITORY / "conf" / "docs" / "tables.md"
 EXITS = REPOSITORY / "conf" / "docs" / "watch.md"
 LOG_EVENTS = REPOSITORY / "conf" / "docs" / "log-events.md"
-NORMAL_EVENTS = REPOSITORY / "conf" / "docs" / "log-normal.md"
-COLUMNS = REPOSITORY / "conf" / "docs" / "columns.md"
-HISTORY = REPOSITORY / "conf" / "docs" / "history.md"
 SCHEMA_IDS = REPOSITORY / "conf" / "docs" / "schemas.md"
-LETTERS = REPOSITORY / "conf" / "docs" / "dead-letters.md"
-STEER = REPOSITORY / "conf" / "docs" / "steer.md"
+CHANGE = REPOSITORY / "conf" / "docs" / "change.md"
 ARCHITECTURE = REPOSITORY / "replication" / "README.md"
 
 OPTION = re.compile(r"--[a-z][a-z-]*")

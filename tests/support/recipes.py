@@ -1,4 +1,4 @@
-"""The recipes of conf/docs/recipes.md, as the page has them, and what each must do with records."""
+"""The recipes of conf/docs/transforms.md, as they are there, and what each must do with records."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -10,11 +10,11 @@ import yaml
 
 from tests.support.local import REPOSITORY
 
-PAGE = REPOSITORY / "conf" / "docs" / "recipes.md"
+PAGE = REPOSITORY / "conf" / "docs" / "transforms.md"
 SALT = {"KEY_SALT": "pepper"}
 """The environment in which the page's blocks are read."""
 
-_BLOCK = re.compile(r"^## ([^\n]+)\n\n```yaml\n(.+?)^```$", re.MULTILINE | re.DOTALL)
+_BLOCK = re.compile(r"^### ([^\n]+)\n\n```yaml\n(.+?)^```$", re.MULTILINE | re.DOTALL)
 
 Record = tuple[bytes | None, bytes | None, tuple[tuple[str, bytes | None], ...]]
 """Key, value and headers."""

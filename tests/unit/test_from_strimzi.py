@@ -12,7 +12,7 @@ from tests.support.local import REPOSITORY
 
 DOCUMENTS = REPOSITORY / "conf" / "docs"
 MONITORING = REPOSITORY / "conf" / "monitoring"
-PAGE = (DOCUMENTS / "from-strimzi.md").read_text()
+PAGE = (DOCUMENTS / "prometheus.md").read_text()
 PANELS = (
     *("Number of Connectors", "Number of Tasks", "Total record rate", "Total byte rate"),
     *("Incoming bytes", "Outgoing bytes", "CPU Usage", "JVM Memory", "Time spent in GC"),

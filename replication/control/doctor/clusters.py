@@ -264,7 +264,7 @@ def judge_distance(asked: AskedCluster, seconds: float, settings: Mapping[str, s
         verdict="warning",
         next_step=f"set {' and '.join(f'{key}=-1' for key in small)} in server.properties of the "
         f"brokers of {asked.alias} and restart them one by one, so that their kernels size the "
-        "buffers by the distance; see conf/docs/distance.md",
+        "buffers by the distance; see conf/docs/performance.md",
     )
 
 

@@ -1,4 +1,4 @@
-"""All recipes of conf/docs/recipes.md in one flow of two real clusters."""
+"""All recipes of conf/docs/transforms.md in one flow of two real clusters."""
 
 from collections.abc import Iterator
 from pathlib import Path
