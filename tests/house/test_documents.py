@@ -319,6 +319,13 @@ def test_a_page_is_listed() -> None:
     assert {name for name in pages if f"]({name})" not in index} == set()
 
 
+def test_every_helper_of_the_tests_is_listed() -> None:
+    support = REPOSITORY / "tests" / "support"
+    listed = [SPAN.findall(name)[0] for name, _ in table(support / "README.md", "module")]
+
+    assert sorted(listed) == sorted({file.stem for file in support.glob("*.py")} - {"__init__"})
+
+
 def test_the_exit_codes_are_documented() -> None:
     documented = [int(code) for code, *_ in table(EXITS, "code")]
     classes = [cls for cls in vars(errors).values() if isinstance(cls, type)]
