@@ -91,14 +91,9 @@ class Admission:
     ) -> Mapping[str, str]:
         """Admits the topics of *plan* that no other flow keeps from it, in place of its last plan.
 
-        Args:
-            config: The flow.
-            plan: What it would replicate next.
-            cluster_ids: The own ids of its two clusters, by alias. Those of the other flows are
-                not needed before these flows have plans, so a cluster may be down meanwhile.
-
-        Returns:
-            Why topics are not admitted, by their upstream names.
+        Returns why topics are not admitted, by their upstream names. *cluster_ids* are those of its
+        own clusters: those of the other flows are not needed before these flows have plans, so a
+        cluster may be down meanwhile.
         """
         flow = config.flow
         with self._lock:
@@ -112,12 +107,7 @@ class Admission:
     def admit(self, config: FlowConfig, stop: threading.Event | None = None) -> Mode:
         """Admits the flow; returns the mode to run its reserved topics in.
 
-        Args:
-            config: The flow.
-            stop: Ends the wait for task slots; what is returned then is of no use.
-
-        Raises:
-            FlowError: The configured mode does not fit the task slots, however long it waits.
+        *stop* ends the wait for task slots; what is returned then is of no use.
         """
         choice = self._await_choice(config, stop or threading.Event())
         source = self._source_of(config.flow)
@@ -128,11 +118,7 @@ class Admission:
         return choice.mode
 
     def mode(self, config: FlowConfig) -> Mode:
-        """Returns the mode that `admit` would return now for the flow's admitted plan.
-
-        Raises:
-            FlowError: The configured mode does not fit the task slots.
-        """
+        """Returns the mode that `admit` would return now for the flow's admitted plan."""
         return self._choose(config).mode
 
     def _await_choice(self, config: FlowConfig, stop: threading.Event) -> ModeChoice:

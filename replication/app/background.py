@@ -30,11 +30,7 @@ def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event
     """Runs the flow's checkpoint query during the block, if *job* runs checkpoints.
 
     A drain has no such query: `checkpoints_once` does its one round after the records.
-
-    Args:
-        context: The flow.
-        job: What the process runs.
-        stop: Ends the query before the block ends, which sets it.
+    *stop* ends the query before the block ends, which sets it.
     """
     config = context.config
     if not wants_checkpoints(config, job) or config.mode == "drain":
@@ -54,13 +50,7 @@ def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event
 
 
 def checkpoints_once(context: FlowContext, job: Job) -> None:
-    """Does one round of checkpoints and group sync, if *job* runs them.
-
-    Raises:
-        ClusterError: A cluster does not answer or rejects a request.
-        GuardError: An operation holds the flow.
-        StateError: The tables cannot be read or written.
-    """
+    """Does one round of checkpoints and group sync, if *job* runs them."""
     config = context.config
     if wants_checkpoints(config, job):
         Identity(context).check()
@@ -85,17 +75,7 @@ def background_metadata(context: FlowContext, job: Job, stop: threading.Event) -
     """Keeps what describes remote topics in step for the block, if *job* and configuration say so.
 
     A drain does its one round before the block: the target must not delete what is then copied.
-
-    Args:
-        context: The flow.
-        job: What the process runs.
-        stop: Ends the query before the block ends, which sets it.
-
-    Raises:
-        ClusterError: In a drain: a cluster does not answer or rejects a request.
-        GuardError: In a drain: an operation holds the flow.
-        StateError: In a drain: the tables cannot be read or written; behind the block, unless they
-            are those of the settings.
+    *stop* ends the query before the block ends, which sets it.
     """
     config = context.config
     if not wants_metadata(config, job):

@@ -100,12 +100,9 @@ class JobOutcome:
 
 
 def log_outcome(outcome: JobOutcome, driver_jvm: Callable[[], JVMView], seconds: float) -> None:
-    """Logs the last line of the process, behind what the JVM has to say.
+    """Logs the last line of a process that has run for *seconds*, behind what the JVM says.
 
-    Args:
-        outcome: Of the process.
-        driver_jvm: Returns the driver's JVM, which is asked only if spark-submit has started it.
-        seconds: How long the process has run.
+    *driver_jvm* is asked only if spark-submit has started the JVM.
     """
     if is_submitted():
         with suppress(Py4JError, OSError):  # it may have ended
@@ -121,10 +118,8 @@ def announce(
 ) -> None:
     """Tells the platform of a failure. Must be the last step: YARN may end the process then.
 
-    Args:
-        outcome: Of the failure.
-        driver_jvm: Returns the driver's JVM, which is asked only if spark-submit has started it.
-        register: Starts Spark, without which YARN does not know the attempt.
+    *driver_jvm* is asked only if spark-submit has started the JVM; *register* starts Spark, without
+    which YARN does not know the attempt.
     """
     if "KUBERNETES_SERVICE_HOST" in os.environ:
         with suppress(OSError):
@@ -198,11 +193,7 @@ class Launch:
 
 @contextmanager
 def open_claims(launch: Launch) -> Iterator[Claims]:
-    """Yields the claims of *launch*, which end with the block.
-
-    Raises:
-        SetupError: The class that joins is missing, and nothing else protects the state directory.
-    """
+    """Yields the claims of *launch*, which end with the block."""
     state_dir, jvm = launch.config.state_dir, driver_jvm()
     if not has_our_classes(jvm):
         text = "replication.jar is not on Spark's class path; pass it with --jars"
@@ -228,10 +219,6 @@ def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> boo
     Other processes wait only a few seconds, long enough to learn of every live owner. The claims of
     other parts are made unless the records wait: whoever waits must not keep another process from
     the checkpoints. *turn* is called all the time.
-
-    Raises:
-        LeaseError: Another process replicates the records of a flow, and this one is no standby.
-        ClusterError: A group cannot be joined.
     """
     records = [claim for name, claim in claims.items() if not name.part]
     is_local = local_path(launch.config.state_dir) is not None
@@ -280,12 +267,7 @@ NEVER_RELEASED: Final = (
 
 
 class Ends:
-    """The ends of the flows of one process.
-
-    Args:
-        launch: What the process runs.
-        wait_seconds: How long a row waits for others.
-    """
+    """The ends of the flows of one process; a row waits *wait_seconds* for others."""
 
     def __init__(self, launch: Launch, wait_seconds: float = WAIT_SECONDS) -> None:
         self._launch = launch
@@ -327,11 +309,9 @@ class Ends:
         return self._rows.broken
 
     def close(self, error: BaseException | None, *, may_begin: bool = True) -> None:
-        """Writes what is left: the ends of flows that had no Spark session.
+        """Writes what is left: the ends of flows that had no Spark session, by *error* or cleanly.
 
-        Args:
-            error: What ended them; None if nothing failed.
-            may_begin: Whether that is worth a state directory where there is none yet.
+        *may_begin*: whether that is worth a state directory where there is none yet.
         """
         folder = local_path(self._launch.config.state_dir)
         if not may_begin and folder is not None and not folder.exists():
@@ -348,14 +328,7 @@ class Ends:
     def end(
         self, flow: Flow, tally: Tally, error: BaseException | None, *, is_stopped: bool
     ) -> None:
-        """Records the end of *flow*; its rows are written a little later.
-
-        Args:
-            flow: The flow.
-            tally: What it has replicated.
-            error: What ended it; None for a clean end.
-            is_stopped: Whether it was to stop.
-        """
+        """Records the end of *flow*, clean without an *error*; its rows are written later."""
         self._known.add(flow)
         add = partial(self._add, flow, tally, is_stopped=is_stopped)
         try:
@@ -531,10 +504,6 @@ def spark_start(launch: Launch, engine: str) -> SparkStart:
 
     Lease, topics and positions need none, so that a flow takes these steps while it starts. What
     only a session can refuse is refused before a flow has done anything.
-
-    Args:
-        launch: What the process is to run.
-        engine: What reads and writes the state directory.
     """
     if is_drain(launch.config, launch.chosen):
         return "when needed" if _may_start_late(launch) else "before"

@@ -44,11 +44,7 @@ class Failure:
 class FlowThread(threading.Thread):
     """Runs one flow; afterwards ``failure`` is the error that ended it, None for a clean end.
 
-    Args:
-        flow: The flow's name.
-        work: Runs the flow until the event is set or nothing is left to do.
-        when_ended: Is told how the flow ended.
-        record: Takes events of the flow.
+    *work* runs the flow until the event is set or nothing is left to do, *record* takes its events.
     """
 
     def __init__(
@@ -100,18 +96,9 @@ def wait_for_all(
 ) -> JobOutcome:
     """Waits until every flow has ended; stops those that a request names.
 
-    While other flows still run, a failed flow is logged every *remind_seconds*.
-
-    Args:
-        threads: The flows, started.
-        requests: What operators ask.
-        locks: Of the flows.
-        remind_seconds: Between two lines about a failed flow.
-        give_back: Ends the leases of flows that have ended, of as many as possible at once.
-        turn: Is called each second.
-
-    Returns:
-        The outcome of the failure that came first, a clean end if there was none.
+    While other flows still run, a failed flow is logged every *remind_seconds*. *give_back* ends
+    the leases of flows that have ended, of as many as possible at once; *turn* is called each
+    second. The outcome is that of the failure that came first.
     """
     remind_at = time.monotonic() + remind_seconds
     endings = _Endings(threads, requests, locks, give_back)

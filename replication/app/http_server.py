@@ -52,16 +52,10 @@ Page = Callable[[str], Reply]
 
 
 class HttpServer(ThreadingHTTPServer):
-    """Serves pages at an address.
+    """Serves *pages*, by path, at an IP address or ``localhost``; port 0 is any free one.
 
-    Args:
-        address: An IP address, or ``localhost``.
-        port: 0 for any free one.
-        pages: By path.
-        is_own: Whether a header Host is a name of this server.
-
-    Raises:
-        OSError: Nothing can listen there.
+    *is_own* tells whether a header Host is a name of this server. An `OSError` if nothing can
+    listen there.
     """
 
     daemon_threads = True
@@ -183,8 +177,7 @@ class Answering(Protocol):
 class Pulse:
     """The loops of one process.
 
-    Args:
-        ask: Asks what the main loop depends on, the driver's JVM; it returns only with an answer.
+    *ask* asks what the main loop depends on, the driver's JVM; it returns only with an answer.
     """
 
     def __init__(self, ask: Callable[[], object] = lambda: None) -> None:
@@ -243,11 +236,7 @@ def served(
 ) -> Iterator[None]:
     """Serves the view of the process during the block, if the configuration gives a port.
 
-    Args:
-        metrics: The address, and the limits of series.
-        allowed: Names by which this machine may be asked.
-        look: What is shown.
-        pulse: Whether the process lives.
+    *allowed* are names by which this machine may be asked.
     """
     if not metrics.port:
         yield
@@ -296,11 +285,7 @@ def _close(server: HttpServer, ended: threading.Event) -> None:
 
 
 def _server(metrics: MetricsConfig, allowed: Sequence[str], pages: dict[str, Page]) -> HttpServer:
-    """Returns the server, which listens already.
-
-    Raises:
-        OSError: The address is not one of this machine, or the port is taken.
-    """
+    """Returns the server, which listens already."""
     names = (*allowed, metrics.listen, socket.gethostname())
     is_open = not is_loopback(metrics.listen)
     own = partial(is_own, names=names, takes_addresses=is_open)

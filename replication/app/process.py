@@ -215,12 +215,9 @@ def _watch(ask: Callable[[], Any], script: str, file: Path) -> None:
 
 
 def is_lost(parent: str | None, script: str) -> bool:
-    """Returns whether *script* has ended.
+    """Returns whether *script*, which was the parent of its job, has ended: *parent* is it now.
 
-    Args:
-        parent: The process that is the parent of the script's job now. Where that is unknown, the
-            script lives as long as there is a process of its id.
-        script: The id of the script, which was the parent of its job.
+    Where that is unknown, the script lives as long as there is a process of its id.
     """
     return _is_gone(int(script)) if parent is None else parent != script
 

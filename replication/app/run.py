@@ -97,12 +97,7 @@ log = Log(__name__)
 
 
 def check_session(launch: Launch, spark: SparkSession) -> None:
-    """Makes sure that *spark* replicates what *launch* says as it must.
-
-    Raises:
-        SetupError: It would not.
-        ConfigError: It does not take an expression of the file.
-    """
+    """Makes sure that *spark* replicates what *launch* says as it must."""
     check_static_settings(spark)
     if not runs(launch.job, "records") or not launch.chosen:
         return
@@ -124,11 +119,7 @@ def check_session(launch: Launch, spark: SparkSession) -> None:
 
 
 def refuse(context: FlowContext, error: ReplicationError, _stop: threading.Event) -> None:
-    """Ends the flow with *error*; its watches end as well.
-
-    Raises:
-        ReplicationError: Always *error*.
-    """
+    """Ends the flow with *error*; its watches end as well."""
     with context.outages:
         raise error
 
@@ -163,11 +154,7 @@ class Shown:
     """The newest observation of each flow of the process.
 
     Before Spark runs nobody observes; then a flow is `starting` or `standby`, which is all that is
-    known of it.
-
-    Args:
-        launch: What the process runs.
-        ask: Asks the driver's JVM; see `Pulse`.
+    known of it. *ask* is that of `Pulse`.
     """
 
     def __init__(self, launch: Launch, ask: Callable[[], object] = lambda: None) -> None:
@@ -494,11 +481,7 @@ class _Application:
 
 
 def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: threading.Event) -> None:
-    """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round.
-
-    Raises:
-        ReplicationError: The flow failed, or a drain has set topics aside.
-    """
+    """Runs the parts of one flow that belong to *job*; a drain ends with one checkpoint round."""
     config = context.config
     left_out: ReplicationError | None = None
     with (

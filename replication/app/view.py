@@ -41,12 +41,7 @@ LAST_SECONDS: Final = 10.0
 
 
 class FiguresWriter:
-    """A subscriber of observations, called by one thread.
-
-    Args:
-        tables: Of the state directory.
-        each_seconds: From one commit to the next.
-    """
+    """A subscriber of observations, called by one thread; commits every *each_seconds*."""
 
     def __init__(self, tables: Tables, each_seconds: float = EACH_SECONDS) -> None:
         self._tables = tables
@@ -105,12 +100,8 @@ LOOK_SECONDS: Final = 0.5
 class View(AbstractContextManager["View"]):
     """Looks at the flows and publishes what is seen, for the block.
 
-    Args:
-        contexts: The flows.
-        job: What the process runs.
-        reported: What executors have reported of all flows.
-        writer: Keeps the figures by the minute.
-        beats: How often heartbeats are emitted to a cluster, in seconds by its alias.
+    *reported* is what executors report of all flows; *beats* is how often heartbeats are emitted to
+    a cluster, in seconds by its alias.
     """
 
     def __init__(
@@ -161,13 +152,7 @@ class View(AbstractContextManager["View"]):
         return self._latest.get(flow)
 
     def end(self, context: FlowContext, error: BaseException | None, *, is_stopped: bool) -> None:
-        """Says how a flow has ended, if this process had it until then.
-
-        Args:
-            context: The flow.
-            error: What ended it; None for a clean end.
-            is_stopped: Whether it was to stop.
-        """
+        """Says how a flow has ended, if this process had it until then; cleanly without *error*."""
         flow = context.config.flow
         exit_code = JobOutcome.of(error).exit_code if error is not None else 0
         is_drained = context.config.mode == "drain" and not is_stopped

@@ -76,13 +76,7 @@ def change_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def carry_out(order: Order, new: NewChange) -> None:
-    """Shows what the change would do, makes it, and waits until it is in force.
-
-    Raises:
-        ConfigError: It cannot be followed, or would do nothing.
-        StateError: The state directory cannot be read or written.
-        NoAnswerError: It is made, and not in force in time.
-    """
+    """Shows what the change would do, makes it, and waits until it is in force."""
     mirror = load_config(order.file)
     config = chosen_flow(mirror, order.name)
     with open_steered(mirror, config) as steered:

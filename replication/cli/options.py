@@ -71,11 +71,7 @@ def known_errors(command: Callable[P, None]) -> Callable[P, None]:
 
 
 def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ...]:
-    """Returns the enabled flow *name*, or all enabled flows for None.
-
-    Raises:
-        ConfigError: No enabled flow has that name.
-    """
+    """Returns the enabled flow *name*, or all enabled flows for None."""
     chosen = tuple(flow for flow in config.flows if name in {None, str(flow.flow)})
     if not config.flows and not config.other_flows:
         problem = f"no flow is enabled; set {config.names[0]}.enabled to true"
@@ -90,11 +86,7 @@ def chosen_flows(config: MirrorConfig, name: str | None) -> tuple[FlowConfig, ..
 
 
 def chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
-    """Returns the enabled flow *name*; for None the only one that is enabled.
-
-    Raises:
-        ConfigError: No enabled flow has that name, or there are several and none is named.
-    """
+    """Returns the enabled flow *name*; for None the only one that is enabled."""
     chosen = chosen_flows(config, name)
     if len(chosen) > 1:
         names = " or ".join(f"--flow '{flow.flow}'" for flow in chosen)
@@ -104,11 +96,7 @@ def chosen_flow(config: MirrorConfig, name: str | None) -> FlowConfig:
 
 
 def chosen_names(config: MirrorConfig, name: str | None) -> tuple[Flow, ...]:
-    """Returns what a process of the flow *name* runs, or of all; see `MirrorConfig.names`.
-
-    Raises:
-        ConfigError: No enabled flow has that name.
-    """
+    """Returns what a process of the flow *name* runs, or of all; see `MirrorConfig.names`."""
     return tuple(flow.flow for flow in chosen_flows(config, name)) if name else config.names
 
 

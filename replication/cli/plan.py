@@ -170,11 +170,7 @@ def plan(
 
 
 def _refuse(plans: Sequence[FlowPlan]) -> None:
-    """Ends with what would not be replicated, if that is anything.
-
-    Raises:
-        GuardError: It is.
-    """
+    """Ends with what would not be replicated, if that is anything."""
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     problems += find_all_conflicts(
         {plan.config.flow: plan.topics for plan in plans},

@@ -103,12 +103,7 @@ def token(name: str, role: Role, file: str | None) -> None:
 
 
 def _add(file: Path, line: str) -> None:
-    """Appends *line* to *file*, which stays whose it is; only its owner may read a new one.
-
-    Raises:
-        ValueError: There are lines that are none, or a token of that name.
-        StateError: It cannot be written.
-    """
+    """Appends *line* to *file*, which stays whose it is; only its owner may read a new one."""
     try:
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
         with os.fdopen(descriptor, "r+b", buffering=0) as out:

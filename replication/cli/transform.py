@@ -98,11 +98,7 @@ def transform(
 
 
 def _tried(settings: dict[str, Raw], added: Iterable[str]) -> Chain:
-    """Returns the transform of *settings*, to which the headers *added* are added.
-
-    Raises:
-        ConfigError: They describe none.
-    """
+    """Returns the transform of *settings*, to which the headers *added* are added."""
     problems = []
     for text in added:
         header, sign, sql = text.partition("=")

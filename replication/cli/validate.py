@@ -36,13 +36,7 @@ from replication.state.locks import refuse_second_process
 
 @dataclass(frozen=True, slots=True)
 class AskedStart:
-    """A start of a job.
-
-    Args:
-        config: The file, with the clusters of the command line.
-        names: The flows of the command line; none for all.
-        job: None for whatever may run.
-    """
+    """A start of *job*, None for whatever may run, and of the flows *names*, none for all."""
 
     config: MirrorConfig
     names: Sequence[str]
@@ -55,13 +49,7 @@ class AskedStart:
         return [flow for name in self.names or (None,) for flow in chosen_flows(self.config, name)]
 
     def check_machine(self, master: str, heap_mb: int) -> None:
-        """Makes sure that a driver can start here with Spark's *master*; prints warnings.
-
-        Raises:
-            ConfigError: Something in the file keeps it from that.
-            SetupError: Something on this machine does.
-            StateError: The state directory takes no files.
-        """
+        """Makes sure that a driver can start here with Spark's *master*; prints warnings."""
         machine = look(self.config, os.environ)
         for warning in warnings(machine, heap_mb):
             echo(f"warning: {warning}", err=True)
@@ -78,11 +66,7 @@ class AskedStart:
             raise StateError(f"state.dir {folder} {obstacle}; {step}")
 
     def refuse_second(self) -> None:
-        """Makes sure that no other process runs the job.
-
-        Raises:
-            LeaseError: One does.
-        """
+        """Makes sure that no other process runs the job."""
         if self.job is not None:
             chosen = self.names or (None,)
             flows = [flow for name in chosen for flow in chosen_names(self.config, name)]
@@ -92,12 +76,7 @@ class AskedStart:
 def asks_of_start(
     default: Job | None, text: str
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Gives a command the options of a start, and the command one `AskedStart` for them.
-
-    Args:
-        default: The job without the option.
-        text: What the help says of the option.
-    """
+    """Gives a command the options of a start, as one `AskedStart`; *text* is the help of --job."""
 
     def add(command: Callable[..., None]) -> Callable[..., None]:
         @FILE
@@ -215,11 +194,7 @@ def slots(
 
 
 def _of_spark(arguments: Sequence[str]) -> tuple[int, dict[str, str]]:
-    """Returns the driver's heap in MB and Spark's settings, by *arguments* of spark-submit.
-
-    Raises:
-        SetupError: They are wrong.
-    """
+    """Returns the driver's heap in MB and Spark's settings, by *arguments* of spark-submit."""
     try:
         given = parse(arguments)
         heap_mb = megabytes(driver_memory(given, os.environ))
@@ -229,11 +204,7 @@ def _of_spark(arguments: Sequence[str]) -> tuple[int, dict[str, str]]:
 
 
 def _task_cpus(given: Mapping[str, str]) -> int:
-    """Returns the cores of a task.
-
-    Raises:
-        SetupError: They are no number.
-    """
+    """Returns the cores of a task."""
     try:
         return int(given.get("spark.task.cpus", "1"))
     except ValueError as error:

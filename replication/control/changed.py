@@ -26,11 +26,7 @@ def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Steering
 
 
 def read_all(changes: ChangeFiles) -> Steering:
-    """Returns what *changes* come to, and logs what counts as absent because nobody can read it.
-
-    Raises:
-        StateError: The changes cannot be listed.
-    """
+    """Returns what *changes* come to, and logs what counts as absent because nobody can read it."""
     steering = changes.read()
     for path, unread in changes.unread.items():
         log.bind(changes.flow).warning("change_unreadable", path=path, text=unread.text)

@@ -157,13 +157,7 @@ class FlowAnswer:
 
 
 def judge(word: Word, witness: Witness, age: float) -> tuple[SeenState, str]:
-    """Returns the state of a flow whose last *word* is known, and why if it is silent.
-
-    Args:
-        word: What was said last.
-        witness: The group of the lease.
-        age: How many seconds ago.
-    """
+    """Returns the state of a flow whose last *word* is *age* seconds old, and why it is silent."""
     state = word.observed.state
     if state in ENDED:
         return state, ""
@@ -391,12 +385,7 @@ NOT_READ: Final = _Read(frozenset(), 0.0, {}, "the words of the flows say it")
 
 @dataclass(frozen=True, slots=True)
 class FlowLag:
-    """The lag of one flow.
-
-    Args:
-        answer: How the flow is.
-        topics: Topics of it, the furthest behind first.
-    """
+    """The lag of one flow, and topics of it, the furthest behind first."""
 
     answer: FlowAnswer
     topics: tuple[TopicFigures, ...]

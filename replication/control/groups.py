@@ -205,12 +205,8 @@ def source_positions(
 ) -> tuple[list[GroupPosition], tuple[str, ...]]:
     """Returns the translated positions of the source's groups that *is_wanted* accepts.
 
-    Also returns one line for each of them whose positions are not known.
-
-    Args:
-        view: The flow.
-        is_wanted: Whether a group is wanted.
-        known: Groups that the target has.
+    Also returns one line for each of them whose positions are not known. *known* are groups that
+    the target has.
     """
     with suppress(ClusterError):  # the target is not what is asked
         checkpoints = read_checkpoints(checkpoints_topic(view.target, view.config))
@@ -272,16 +268,8 @@ def read_groups(
 ) -> ReadGroups:
     """Reads what the groups that *is_wanted* accepts have committed on *cluster*.
 
-    No broker lists a group whose coordinator is down: it looks as if it did not exist.
-
-    Args:
-        cluster: The cluster.
-        groups: Its groups.
-        is_wanted: Whether a group is wanted.
-        known: Groups that another cluster knows, and this one may have.
-
-    Raises:
-        ClusterError: The cluster does not answer.
+    No broker lists a group whose coordinator is down: it looks as if it did not exist. So the
+    groups *known* to another cluster are looked up one by one.
     """
     listed = set(filter(is_wanted, groups.states()))
     unlisted = set(filter(is_wanted, known)) - listed

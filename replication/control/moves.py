@@ -64,11 +64,7 @@ class Running:
     is_in_force: bool = True
 
     def refuse(self, partitions: Collection[TopicPartition]) -> None:
-        """Raises an error if any of *partitions* is being copied.
-
-        Raises:
-            LeaseError: One is; the text names whoever copies it, and the command that pauses it.
-        """
+        """Raises an error if any of *partitions* is being copied."""
         paused = self.steering.paused
         copied = [tp for tp in sorted(partitions) if not paused.covers(tp)]
         if not self.by or (not copied and self.is_in_force):
@@ -86,13 +82,7 @@ class Running:
 
 
 def running_now(mirror: MirrorConfig, config: FlowConfig) -> Running:
-    """Returns what of *config*'s flow is being copied.
-
-    Raises:
-        ClusterError: The target does not say who is in the group of the lease.
-        StateError: The state directory cannot be read.
-        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
-    """
+    """Returns what of *config*'s flow is being copied."""
     flow = config.flow
     with open_changes(mirror.access, [flow]) as changes:
         steering, applied = read_all(changes[flow]), changes[flow].applied()
@@ -138,21 +128,10 @@ def counted_records(
     spans: Mapping[TopicPartition, Span],
     maps: Mapping[TopicPartition, Iterable[OffsetRun]],
 ) -> dict[TopicPartition, int]:
-    """Counts the records to be copied in each of *spans*.
+    """Counts the records to be copied in each of *spans* of upstream partitions.
 
-    Nothing is read of a span that the offset map shows as dense.
-
-    Args:
-        sides: The flow. Its Spark starts if anything is to be read.
-        spans: By upstream partition.
-        maps: The offset maps of these partitions.
-
-    Returns:
-        No entry for a span that is too long to be read.
-
-    Raises:
-        ClusterError: The source does not answer.
-        SetupError: Spark does not start here.
+    Nothing is read of a span that its offset map among *maps* shows as dense; a span that is too
+    long to be read has no entry. Spark starts if anything is to be read.
     """
     config = sides.config
     rule = copy_rule(config, {tp.topic for tp in spans})
@@ -230,12 +209,9 @@ class MovedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MovedMap:
-    """The offset map of a partition that is to be moved.
+    """The stored *runs* of a partition that is to be moved.
 
-    Args:
-        runs: The map as it is stored.
-        moved: What is done to the partition.
-        records: How many records are left out or copied again; None if that is not known.
+    *records* are left out or copied again; None if that is not known.
     """
 
     runs: tuple[OffsetRun, ...]
@@ -404,20 +380,7 @@ class _SparklessSides(AskedSides):
 def plan_moves(
     sides: FlowSides, stored: StoredMap, plan: TopicPlan, goals: Mapping[TopicPartition, Goal]
 ) -> MovePlan:
-    """Returns what becomes of partitions that are to go on at *goals*.
-
-    Args:
-        sides: The flow, which does not copy these partitions now.
-        stored: What the state directory says.
-        plan: The flow's topics.
-        goals: By upstream partition.
-
-    Raises:
-        NoAnswerError: A partition cannot be moved, or not to its goal; each is named.
-        IdentityError: The state is of other clusters.
-        ClusterError: A cluster does not answer.
-        SetupError: Records must be compared, and Spark does not start here.
-    """
+    """Returns what becomes of partitions that are to go on at *goals*, and are not copied now."""
     plan = _checked(plan, goals.keys())
     spans, own = _own_positions(sides, stored, plan, goals.keys())
     asked = _asked(sides, plan, (spans, own), goals)

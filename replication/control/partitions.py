@@ -14,10 +14,6 @@ def partitions_now(flow: FlowConfig) -> int:
     """Returns how many partitions a start of *flow* would replicate now.
 
     Topics that the target would not create count: it may grow while the job runs.
-
-    Raises:
-        GuardError: Source and target are one cluster.
-        ClusterError: A cluster does not answer.
     """
     with (
         Cluster(flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS) as source,
@@ -27,11 +23,7 @@ def partitions_now(flow: FlowConfig) -> int:
 
 
 def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:
-    """Returns how many partitions *flow* replicated in its last generation; 0 if there was none.
-
-    Raises:
-        StateError: The tables cannot be read.
-    """
+    """Returns how many partitions *flow* replicated in its last generation; 0 if there was none."""
     # Imported here because only a start without an answer needs what reads tables.
     from replication.state.delta import open_reader  # noqa: PLC0415
 

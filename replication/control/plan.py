@@ -113,16 +113,7 @@ def find_resumes(
     clusters: tuple[Cluster, Cluster],
     stored: StoredMap,
 ) -> tuple[tuple[PartitionStart, ...], tuple[str, ...]]:
-    """Finds where the partitions of *topics* resume.
-
-    Returns:
-        The starts, and why positions of MirrorMaker 2 cannot be used, one line each.
-
-    Raises:
-        IdentityError: The state is of other clusters.
-        ClusterError: A cluster does not answer.
-        SetupError: Records must be compared, and Spark does not start here.
-    """
+    """Finds where the partitions resume, and why positions of MirrorMaker 2 cannot be used."""
     spans, starts = find_starts(config, topics, clusters, stored)
     verdicts: dict[TopicPartition, Verdict] = dict(
         rule_all(config, topics, starts.decisions, stored.accepted)
@@ -469,9 +460,6 @@ def find_internal_topics(
     """Returns the topics that the mirror itself writes, and what is wrong with them, a line each.
 
     Of those that exist, and of those that their cluster would not create.
-
-    Raises:
-        ClusterError: A cluster does not answer.
     """
     wanted = list(_internal_topics(config, heartbeats))
     own = {config.status.storage_topic}

@@ -128,14 +128,7 @@ def flow_positions(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """What the source says.
-
-    Args:
-        topics: Those of the map and those that the flow selects; None if it did not answer.
-        selected: The partitions that the flow selects.
-        ends: Where logs end.
-        problems: Why it is not known.
-    """
+    """What the source says: topics of the map and selected ones, None if it did not answer."""
 
     topics: Mapping[str, Topic] | None
     selected: tuple[TopicPartition, ...] = ()

@@ -223,11 +223,7 @@ def _pauses(
 
 
 def _check_partitions(after: Steering, before: Steering, counts: Mapping[str, int]) -> None:
-    """Makes sure that each partition that is paused anew exists.
-
-    Raises:
-        ConfigError: One does not.
-    """
+    """Makes sure that each partition that is paused anew exists."""
     new = sorted(after.paused.partitions - before.paused.partitions)
     problems = [
         f"{tp.topic} has {counts[tp.topic]} partitions, 0 to {counts[tp.topic] - 1}: there is no "

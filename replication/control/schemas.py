@@ -114,10 +114,6 @@ def look_at_schemas(config: MirrorConfig, flow: FlowConfig) -> SchemaLook:
 
 
 def ask_registry(alias: str, config: RegistryConfig) -> int:
-    """Returns how many subjects the registry of a cluster has.
-
-    Raises:
-        ClusterError: It does not answer.
-    """
+    """Returns how many subjects the registry of a cluster has."""
     with closing(Registry(alias, config)) as registry:
         return len(registry.subjects())

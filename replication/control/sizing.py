@@ -64,14 +64,7 @@ class Sizing:
 def shared_tasks(flow: FlowConfig, settings: Iterable[str] = ()) -> int | None:
     """Returns how many tasks share the partitions of *flow* on this machine, at most.
 
-    None with Spark's source, which has a task for each partition.
-
-    Args:
-        flow: Which.
-        settings: The names of Spark's settings.
-
-    Raises:
-        SetupError: The flow cannot have the source that is configured.
+    None with Spark's source, which has a task for each partition. *settings* are names of Spark's.
     """
     classes = {INTERFACE, *([SHARED] if OUR_JAR.exists() else [])}
     obstacle = obstacle_to_sharing(classes.__contains__, settings)

@@ -133,10 +133,6 @@ def find_starts(
     """Finds where the partitions of *topics* would start, as far as offsets and ids decide.
 
     No policy is applied to what is refused.
-
-    Raises:
-        IdentityError: The state is of other clusters.
-        ClusterError: A cluster does not answer.
     """
     source, target = clusters
     found = {cluster.alias: cluster.cluster_id() for cluster in clusters}

@@ -102,11 +102,7 @@ class FlowStatus:
 
 
 def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
-    """Reads what *state* says of *flow*; whether its process lives is left open.
-
-    Raises:
-        StateError: The tables cannot be read.
-    """
+    """Reads what *state* says of *flow*; whether its process lives is left open."""
     process = last_process(state.rows("leases", flow))
     troubles = troubles_of(state.rows("events", flow), process)
     last = last_execution(state, flow)
@@ -115,13 +111,7 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
 
 
 def witnessed(status: FlowStatus, witness: Witness, state_dir: str) -> FlowStatus:
-    """Returns *status* with what *witness* says of the process.
-
-    Args:
-        status: By the tables.
-        witness: The group of the flow's lease.
-        state_dir: The state directory, as the file names it.
-    """
+    """Returns *status*, by the tables, with what the group of the flow's lease says of it."""
     process = status.process
     if process is None or process.released is not None:
         return status
@@ -134,11 +124,7 @@ def troubles_of(
     """Returns what has begun and not ended, sorted by topic.
 
     Each process tries everything that an earlier one had set aside, and records what fails again,
-    so events before *process* took the flow say nothing.
-
-    Args:
-        events: The flow's rows of the table ``events``, in any order.
-        process: The one that ran the flow last.
+    so events before *process*, the last one, took the flow say nothing. *events* come in any order.
     """
     open_now: dict[_Key, OpenTrouble] = {}
     for row in sorted(events, key=lambda row: row["at"]):

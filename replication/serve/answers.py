@@ -106,12 +106,9 @@ _BUDGET_MINUTES: Final = FRESH_DAYS * 1440 * (1 - FRESH_SHARE)
 def freshness_answer(
     flow: Flow, lag_seconds: float, counted: CountedMinutes | None
 ) -> dict[str, Any]:
-    """Returns what is left of the minutes in which a flow may lag.
+    """Returns what is left of the minutes in which a flow may lag more than *lag_seconds*.
 
-    Args:
-        flow: Which.
-        lag_seconds: Its limit.
-        counted: Its minutes of history, and those with a greater lag; None if out of reach.
+    *counted* are its minutes of history, and the late ones among them; None if out of reach.
     """
     known = counted if counted is not None and counted.known else None
     return {

@@ -53,12 +53,8 @@ MOST_STOPS: Final = 40
 class Parts:
     """What the application answers from.
 
-    Args:
-        sight: What was seen of the flows.
-        questions: Asks clusters and tables.
-        history: Figures over time.
-        is_ready: Whether what the flows have published was read to its end.
-        metrics: Returns Prometheus' page, of the types that a header accepts, and its type.
+    *is_ready*: whether what the flows have published was read to its end. *metrics* returns
+    Prometheus' page, of the types that a header accepts, and its type.
     """
 
     sight: Sight

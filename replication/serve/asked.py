@@ -48,13 +48,7 @@ class Wish:
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[Item]):
-    """A part of a list.
-
-    Args:
-        items: The items.
-        next: The cursor of the next page; None if this is the last.
-        total: How many items there are on all pages, after the filter.
-    """
+    """A part of a list; *total* counts all pages, and the last one has no *next* cursor."""
 
     items: tuple[Item, ...]
     next: str | None
@@ -85,9 +79,6 @@ def page_of(
         wish: What of it is wanted.
         name: The name of an item, unlike any other's; the order of items that are alike.
         values: What items can be sorted by: the name of it, and an item's value.
-
-    Raises:
-        PagingError: The sort or the cursor is none of these.
     """
     wanted = wish.q.casefold()
     found = [item for item in items if wanted in name(item).casefold()]

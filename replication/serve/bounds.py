@@ -56,11 +56,7 @@ WAITING: Final = 12
 
 
 class Bound:
-    """Lets `AT_ONCE` requests ask; `WAITING` more wait for their turn, the others are refused.
-
-    Args:
-        what: What they ask.
-    """
+    """Lets `AT_ONCE` requests ask; `WAITING` more wait for their turn, the others are refused."""
 
     def __init__(self, what: str) -> None:
         self._what = what
@@ -69,11 +65,7 @@ class Bound:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[None]:
-        """Waits for a turn, which lasts for the block.
-
-        Raises:
-            ProblemError: Too many wait already.
-        """
+        """Waits for a turn, which lasts for the block."""
         if self._waiting >= WAITING:
             text = f"{AT_ONCE} requests ask {self._what} already, and {WAITING} wait for a turn"
             raise ProblemError(503, "busy", text, "ask again in some seconds")

@@ -58,19 +58,7 @@ class Stop(BaseModel):
 
 
 class Instruction:
-    """What somebody who may change things wants of a flow.
-
-    Args:
-        request: Of whoever asks.
-        flow: The flow.
-        wanted: Why, and whether it is to be done.
-
-    Attributes:
-        by: Who asks.
-
-    Raises:
-        ProblemError: They may not change anything.
-    """
+    """What somebody wants of a flow; a `ProblemError` if they may not change anything."""
 
     def __init__(self, request: Request, flow: FlowConfig, wanted: Stop) -> None:
         self.by = writer(request)
@@ -104,11 +92,7 @@ class Instruction:
 
 
 def writer(request: Request) -> str:
-    """Returns the name of whoever sends *request*.
-
-    Raises:
-        ProblemError: They may not change anything.
-    """
+    """Returns the name of whoever sends *request*."""
     caller = caller_of(request)
     if caller is None or not caller.may_write:
         raise ProblemError(
@@ -276,11 +260,7 @@ def sample(
 def answer_of(
     request: Request, flow: FlowConfig, asked: Questions, wanted: SampleWish
 ) -> dict[str, Any]:
-    """Returns what the command prints as JSON, for whoever may write.
-
-    Raises:
-        ProblemError: They may not, another sample is taken, or there is no answer.
-    """
+    """Returns what the command prints as JSON, for whoever may write."""
     name = writer(request)
     log.bind(flow.flow).warning("requested", action="sample", by=name, topic=wanted.topic)
     if not _ONE_AT_A_TIME.acquire(blocking=False):
@@ -292,11 +272,7 @@ def answer_of(
 
 
 def _answer(config: MirrorConfig, flow: FlowConfig, wanted: SampleWish) -> dict[str, Any]:
-    """Returns what the command prints as JSON.
-
-    Raises:
-        ProblemError: It gives no answer.
-    """
+    """Returns what the command prints as JSON."""
     command = [sys.executable, "-m", "replication", "transform", config.file]
     command += [f"--flow={flow.flow}", "--json", *_options(wanted)]
     try:
@@ -480,11 +456,7 @@ def _doubts(asked: Questions) -> list[str]:
 
 
 def _items(wanted: ChangeOrder) -> list[str]:
-    """Returns the items of a change; those of a limit with plain numbers.
-
-    Raises:
-        ProblemError: A rate of a limit is none.
-    """
+    """Returns the items of a change; those of a limit with plain numbers."""
     if wanted.what != "limit":
         return wanted.items
     try:

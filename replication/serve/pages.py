@@ -376,11 +376,7 @@ def _rows(lines: list[Line]) -> list[tuple[str, list[float | None]]]:
 
 
 async def form_of(request: Request) -> Mapping[str, str]:
-    """Returns the fields of a form that one of our pages has sent.
-
-    Raises:
-        ProblemError: It comes from elsewhere.
-    """
+    """Returns the fields of a form that one of our pages has sent."""
     body = await request.body()
     try:
         fields = parse_qs(body.decode(), keep_blank_values=True, max_num_fields=20)
@@ -422,11 +418,7 @@ async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
 
 
 def _wanted_sample(form: Mapping[str, str]) -> changes.SampleWish:
-    """Returns what the form asks for.
-
-    Raises:
-        ProblemError: A field is not as it must be.
-    """
+    """Returns what the form asks for."""
     try:
         given = {name: form[name] for name in _FIELDS if form.get(name)}
         return changes.SampleWish.model_validate(given)
@@ -498,11 +490,7 @@ async def _shown(
 
 
 def _wanted(form: Mapping[str, str]) -> changes.ChangeOrder:
-    """Returns what the form asks for.
-
-    Raises:
-        ProblemError: A field is not as it must be.
-    """
+    """Returns what the form asks for."""
     items = [item.strip() for item in form.get("items", "").split(",")]
     given = {
         "what": form.get("what", ""),

@@ -62,11 +62,7 @@ class Questions:
     _late: dict[Flow, tuple[float, CountedMinutes | None]] = field(default_factory=dict)
 
     def flow(self, source: str, target: str) -> FlowConfig:
-        """Returns a flow.
-
-        Raises:
-            ProblemError: There is none of these aliases.
-        """
+        """Returns a flow."""
         for flow in self.config.flows:
             if (flow.flow.source, flow.flow.target) == (source, target):
                 return flow
@@ -106,11 +102,7 @@ class Questions:
         }
 
     def events(self, flow: Flow) -> list[dict[str, Any]]:
-        """Returns the rows of the table `events` of *flow*, the newest first.
-
-        Raises:
-            StateError: They are out of reach without Spark, or cannot be read.
-        """
+        """Returns the rows of the table `events` of *flow*, the newest first."""
         at, rows = self._events.get(flow, (0.0, []))
         if time.monotonic() - at < _FRESH_SECONDS:
             return rows
@@ -193,11 +185,7 @@ class Questions:
         stop_flows(self.config, [flow.flow], "mirror", STOP_SECONDS, reason)
 
     def begun(self) -> None:
-        """Checks that a job ever began with the state directory.
-
-        Raises:
-            NoAnswerError: None did.
-        """
+        """Checks that a job ever began with the state directory."""
         check_begun(self.config.state_dir)
 
     def settings(self) -> list[dict[str, str]]:

@@ -23,14 +23,7 @@ log = Log(__name__)
 
 
 class FollowedCertificates(ssl.SSLContext):
-    """A context that follows its files: whoever replaces a certificate starts nothing again.
-
-    Args:
-        serve: Names the files.
-
-    Raises:
-        SetupError: They cannot be loaded.
-    """
+    """A context that follows its files: whoever replaces a certificate starts nothing again."""
 
     def __new__(cls, _: ServeConfig) -> "FollowedCertificates":  # noqa: PYI034 - from 3.11
         """Makes a context for servers."""
@@ -52,11 +45,7 @@ class FollowedCertificates(ssl.SSLContext):
 
 
 def load_certificates(serve: ServeConfig) -> ssl.SSLContext:
-    """Returns a context with what the files of *serve* hold.
-
-    Raises:
-        SetupError: One cannot be read, others may read the key, or they do not fit together.
-    """
+    """Returns a context with what the files of *serve* hold."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.num_tickets = 0  # or a session outlives the authority that vouched for its client
@@ -128,11 +117,7 @@ class OpenSocket:
 
 
 def open_listener(serve: ServeConfig) -> OpenSocket:
-    """Listens where *serve* says.
-
-    Raises:
-        SetupError: The address is taken, or is none of this machine.
-    """
+    """Listens where *serve* says."""
     try:
         family = socket.getaddrinfo(serve.listen, serve.port, type=socket.SOCK_STREAM)[0][0]
         found = socket.create_server((serve.listen, serve.port), family=family, backlog=_BACKLOG)
@@ -149,16 +134,7 @@ def open_listener(serve: ServeConfig) -> OpenSocket:
 
 
 class Server:
-    """Answers requests.
-
-    Args:
-        app: What answers.
-        serve: How it is reached.
-        listener: Where.
-
-    Raises:
-        SetupError: The certificates cannot be read.
-    """
+    """Answers requests by *app*."""
 
     def __init__(self, app: ASGIApp, serve: ServeConfig, listener: OpenSocket) -> None:
         config = uvicorn.Config(

@@ -48,12 +48,9 @@ HEADERS: Final = {
 
 
 class Guard:
-    """Answers requests that must not reach the application, and names the caller of the others.
+    """Answers requests that must not reach *app*, and names the caller of the others.
 
-    Args:
-        app: The application.
-        serve: Where it listens, and whom it answers.
-        tokens: Tells the tokens of now; None if everybody on this machine may read.
+    Without *tokens* everybody on this machine may read.
     """
 
     def __init__(self, app: ASGIApp, serve: ServeConfig, tokens: Tokens | None) -> None:

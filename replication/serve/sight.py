@@ -78,12 +78,7 @@ Look = Callable[[Flow], Seen]
 
 
 class Sight:
-    """All flows of a configuration, as they were seen last, with their figures of two hours.
-
-    Args:
-        flows: The flows.
-        look: Tells what was heard of one of them.
-    """
+    """All flows of a configuration, as they were seen last, with their figures of two hours."""
 
     def __init__(self, flows: Iterable[Flow], look: Look) -> None:
         self.flows = tuple(flows)
@@ -111,11 +106,8 @@ class Sight:
 class _Look:
     """One look in a few bytes: the values of `REMEMBERED` of one topic after the other.
 
-    Args:
-        at: When.
-        flow: The figures of the flow.
-        places: The place of each topic among *values*; looks at the same topics share it.
-        values: NaN is unknown.
+    *places* has the place of each topic among *values*, and looks at the same topics share it; NaN
+    is unknown.
     """
 
     at: float
@@ -199,12 +191,7 @@ Stored = Callable[[Flow, str | None, float], list[tuple[float, dict[str, float |
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """Figures over time.
-
-    Args:
-        sight: What is in memory.
-        stored: What the table has; None where it is out of reach.
-    """
+    """Figures over time: of memory, and as the table has *stored* them where it is in reach."""
 
     sight: Sight
     stored: Stored | None = None
@@ -228,11 +215,7 @@ _END_SECONDS: Final = 10.0
 
 
 class Listening(AbstractContextManager["Listening"]):
-    """What was heard of all flows, renewed every few seconds, for the block.
-
-    Args:
-        config: The configuration.
-    """
+    """What was heard of all flows, renewed every few seconds, for the block."""
 
     def __init__(self, config: MirrorConfig) -> None:
         waiting = "what the flows publish is still being read"

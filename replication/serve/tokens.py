@@ -88,11 +88,7 @@ _OTHERS_MAY_READ: Final = 0o004
 
 
 def check_private(key: str, file: str) -> None:
-    """Checks that not every user of this machine may read *file*, which the setting *key* names.
-
-    Raises:
-        SetupError: They may, or there is no such file.
-    """
+    """Checks that not every user of this machine may read *file*, which the setting *key* names."""
     try:
         mode = Path(file).stat().st_mode
     except (OSError, ValueError) as error:
@@ -209,9 +205,6 @@ def follow_tokens(file: str) -> Tokens | None:
     """Returns what tells the tokens of *file* as it is now; None if the name is empty.
 
     A file that somebody damages leaves the tokens as they were; one without a token lets nobody in.
-
-    Raises:
-        SetupError: It cannot be read, others may read it, a line is none, or there is no token.
     """
     if not file:
         return None
@@ -231,11 +224,7 @@ def follow_tokens(file: str) -> Tokens | None:
 
 
 def read_tokens(file: str) -> tuple[Token, ...]:
-    """Reads the file of tokens.
-
-    Raises:
-        SetupError: It cannot be read, others may read it, or a line is none.
-    """
+    """Reads the file of tokens."""
     check_private("rest.tokens.file", file)
     try:
         text = Path(file).read_text(encoding="utf-8-sig")

@@ -66,11 +66,7 @@ def look_at_releases(
 ) -> Iterator[Judgement]:
     """Yields what the brokers at *addresses* lack: while a cluster is updated they differ.
 
-    Args:
-        alias: The cluster.
-        admin: Of an admin client, which is asked where brokers want a certificate first.
-        addresses: Those that answer.
-        sides: Of flows on which the cluster is.
+    An admin client is asked where brokers want a certificate first.
     """
     is_tls = admin.get("security.protocol", "PLAINTEXT").upper().endswith("SSL")
     what, releases, unread = f"release of {alias}", set[str](), list[str]()
@@ -223,11 +219,7 @@ MEGA: Final = 1e6
 
 
 def look_at_distance(asked: AskedCluster, cluster: Cluster) -> Judgement:
-    """Measures how long the smallest question takes, and reads what the brokers' sockets hold.
-
-    Raises:
-        CallError: The cluster does not answer.
-    """
+    """Measures how long the smallest question takes, and reads what the brokers' sockets hold."""
     seconds = cluster.round_trip_s()
     for _ in range(1, LOOKS):
         if seconds < FAR_S:
@@ -240,10 +232,8 @@ def look_at_distance(asked: AskedCluster, cluster: Cluster) -> Judgement:
 def judge_distance(asked: AskedCluster, seconds: float, settings: Mapping[str, str]) -> Judgement:
     """Returns what follows from a round trip of so many *seconds*.
 
-    Args:
-        asked: The cluster. Brokers of a source send records, those of a target receive them.
-        seconds: Of the round trip.
-        settings: Of a broker, as far as this user may see them.
+    Brokers of a source send records, those of a target receive them; *settings* are a broker's, as
+    far as this user may see them.
     """
     what, found = f"distance to {asked.alias}", f"a small request takes {1000 * seconds:.0f} ms"
     used = [

@@ -112,11 +112,8 @@ def judge_size(
 ) -> Iterator[Judgement]:
     """Yields whether slots, heap and open files suffice.
 
-    Args:
-        partitions: Of each flow, or the tasks that share them; None where that is unknown.
-        modes: Of each flow.
-        heap_mb: The driver's heap.
-        files: How many files it may open; None without a limit.
+    *partitions* are a flow's, or the tasks that share them, None where that is unknown; *files* is
+    None without a limit.
     """
     if silent := [str(flow) for flow, count in partitions.items() if count is None]:
         yield unknown("slots, heap and open files", f"so are the topics of {', '.join(silent)}")
@@ -139,12 +136,9 @@ def judge_size(
 
 
 def judge_slots(needs: Continuous, given: int, *, is_needed: bool) -> Judgement:
-    """Returns what follows from the slots of ``--master``.
+    """Returns what follows from *given* slots of ``--master``.
 
-    Args:
-        needs: What the flows need in Real-Time Mode.
-        given: How many there are.
-        is_needed: Whether a flow runs in no other mode.
+    *needs* are those of Real-Time Mode, *is_needed* if a flow runs in no other mode.
     """
     what = "slots of --master"
     obstacle = too_few_slots(given, needs) if needs.partitions or needs.sharing else ""
@@ -207,14 +201,7 @@ def judge_space(what: str, left: int, *, is_new: bool) -> Judgement:
 def look_at_identity(
     config: MirrorConfig, flow: FlowConfig, state: StateReader, ids: Mapping[str, str]
 ) -> Judgement:
-    """Returns what a start would say of the tables: whether they are of the clusters of *ids*.
-
-    Args:
-        config: The file.
-        flow: One of its flows.
-        state: Its tables.
-        ids: Of the clusters, by alias, as far as they answer.
-    """
+    """Returns what a start would say of the tables: whether they are of the clusters of *ids*."""
     what = f"state of {flow.flow}"
     try:
         stored = stored_ids(state, flow)
@@ -295,11 +282,7 @@ AGAIN_SECONDS: Final = 2.0
 
 
 def look_at_leases(config: MirrorConfig) -> Iterator[Judgement]:
-    """Yields for each flow who holds its lease.
-
-    Raises:
-        StateError: The state directory cannot be read.
-    """
+    """Yields for each flow who holds its lease."""
     with Coordinators() as coordinators:
         witnesses = coordinators.ask(config.flows)
         if any(witness.members is None for witness in witnesses.values()):

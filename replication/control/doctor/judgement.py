@@ -48,15 +48,7 @@ class Judgement:
 def told(
     what: str, text: str, verdict: Verdict, exit_code: int = 0, separator: str = "; "
 ) -> Judgement:
-    """Returns a finding by a *text* as errors have them: what is wrong, and behind it what to do.
-
-    Args:
-        what: What was looked at.
-        text: Cause, *separator*, and next step.
-        verdict: What follows.
-        exit_code: Of a problem.
-        separator: The first one ends the cause.
-    """
+    """Returns a finding by a *text* as errors have them: cause, first *separator*, next step."""
     found, _, step = text.partition(separator)
     return Judgement(
         what=what,

@@ -79,10 +79,7 @@ def look_at_flow(
 def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgement]:
     """Yields what follows from the *plan* of a flow and from what is *left* of it.
 
-    Args:
-        what: The rows' name.
-        plan: All topics that no cluster rejects.
-        left: Those of them that the target would create.
+    *plan* has all topics that no cluster rejects, *left* those that the target would create.
     """
     for topic, text in islice(left.rejected.items(), MOST_ROWS):
         yield told(f"{what}: {topic}", text, "problem", GuardError.exit_code)
