@@ -8,10 +8,10 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.context import FlowContext, Identity
 from replication.flows.heartbeats import Heartbeats, emitting_once
-from replication.flows.metadata.query import MetadataSync, is_wanted
+from replication.flows.metadata import MetadataSync, is_wanted
 from replication.flows.supervised import POLL_SECONDS, HeadStart, Supervised
 from replication.model import Flow, Job, runs
 from replication.spark.session import LateSession, Session

@@ -55,7 +55,7 @@ from replication.errors import ConfigError, IdentityError, ReplicationError, Set
 from replication.figures.observation import FlowState, Observation
 from replication.flows.context import FlowContext, check_identity, refused_transforms
 from replication.flows.outages import Outages
-from replication.flows.publish.publisher import look_at
+from replication.flows.publisher import look_at
 from replication.flows.replicate.loop import replicate
 from replication.flows.supervised import HeadStart
 from replication.flows.tally import Tally

@@ -19,7 +19,7 @@ from replication.flows.context import FlowContext
 from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.observer import Observer
 from replication.flows.observe.sight import FlowSight
-from replication.flows.publish.publisher import Publishers, holders_of, last_look, look_at
+from replication.flows.publisher import Publishers, holders_of, last_look, look_at
 from replication.log import Log
 from replication.model import Flow, Job
 from replication.spark.acknowledged import ReportedFigures

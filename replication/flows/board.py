@@ -180,11 +180,7 @@ class FlowBoard:
             self.turn_to("waiting", "no topic matches")
 
     def begin(
-        self,
-        number: int,
-        mode: Mode,
-        plan: TopicPlan,
-        positions: Mapping[TopicPartition, Position],
+        self, number: int, mode: Mode, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
     ) -> None:
         """Notes that the loop starts generation *number* of *plan*, at *positions*."""
         old = self._copying
@@ -218,7 +214,6 @@ class FlowBoard:
     def _count(
         self, counts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, Position]
     ) -> None:
-        """Adds as many records of partitions as *counts* says, up to *ends*."""
         if not ends:
             return
         old, by_topic = self._copying, Counter[str]()

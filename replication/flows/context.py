@@ -357,12 +357,7 @@ class Identity:
         return new
 
     def check_addresses(self) -> None:
-        """Makes sure that no client can begin at another cluster than its own.
-
-        Raises:
-            IdentityError: An address of a cluster leads to another one.
-            ClusterError: A cluster does not answer.
-        """
+        """Makes sure that no client can begin at another cluster than its own."""
         config = self._context.config
         for cluster, side in (
             (self._context.source, config.source),
@@ -438,11 +433,7 @@ def refused_transforms(context: FlowContext) -> list[str]:
 
 
 def _is_done(context: FlowContext, plan: TopicPlan) -> bool:
-    """Returns whether all topics with transforms are copied, by the transforms of now.
-
-    Raises:
-        ClusterError: The source does not answer.
-    """
+    """Returns whether all topics with transforms are copied, by the transforms of now."""
     tps = [tp for tp in plan.partitions if tp.topic in plan.transforms]
     try:
         reader = reader_of(context.tables)

@@ -65,19 +65,16 @@ class _Pair:
             return
         self.due_at = max(self.due_at + self._config.interval_seconds, now)
         if self._topic is not None:
-            self._send(self._topic)
+            try:
+                self._topic.send(*record(self._config))
+            except InterruptedCallError as error:
+                self.log.info("heartbeats_interrupted", text=error)
+            except ReplicationError as error:
+                self._topic = None
+                self._retry_at = time.monotonic() + RETRY_SECONDS
+                self._report(error)
         elif not self._opening.is_alive() and now >= self._retry_at:
             self._open_in_background()
-
-    def _send(self, topic: InternalTopic) -> None:
-        try:
-            topic.send(*record(self._config))
-        except InterruptedCallError as error:
-            self.log.info("heartbeats_interrupted", text=error)
-        except ReplicationError as error:
-            self._topic = None
-            self._retry_at = time.monotonic() + RETRY_SECONDS
-            self._report(error)
 
     def _open_in_background(self) -> None:
         self._retry_at = time.monotonic() + RETRY_SECONDS
@@ -99,15 +96,10 @@ class _Pair:
             self.log.exception("heartbeats_unavailable", text=text)
 
     def _report(self, error: ReplicationError) -> None:
-        """Logs why the heartbeats wait: once, unless the reason becomes another one."""
         if error.cause == self._waits_for:
             return
         self._waits_for = error.cause
-        self.log.warning(
-            "heartbeats_unavailable",
-            retry_seconds=RETRY_SECONDS,
-            text=error,
-        )
+        self.log.warning("heartbeats_unavailable", retry_seconds=RETRY_SECONDS, text=error)
 
 
 @contextmanager
@@ -136,11 +128,7 @@ def emit_once(config: HeartbeatsConfig) -> None:
 
 
 def open_topic(config: HeartbeatsConfig, cluster: Cluster) -> InternalTopic:
-    """Opens the topic of a pair's heartbeats; creates it if it is missing.
-
-    Raises:
-        ClusterError: The cluster does not answer or rejects the topic.
-    """
+    """Opens the topic of a pair's heartbeats; creates it if it is missing."""
     topic = InternalTopic(
         cluster,
         config.topic,

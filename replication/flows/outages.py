@@ -299,15 +299,31 @@ class Outages(AbstractContextManager["Outages"]):
                 said, now = self._said.get(cluster.alias), cluster.silence
                 if said is not None and said.ended is not None:
                     del self._said[cluster.alias]
-                    self._say_end(cluster, said)
+                    text = f"cluster {cluster.alias} answers again after {said.seconds} s"
+                    self._record("reachable", cluster, text)
                 if now is not None and now is not said and not self.is_standby:
                     self._said[cluster.alias] = now
-                    self._say_begin(cluster, now)
+                    self._reminded_at = time.monotonic()
+                    goes_on = (
+                        "the drain ends if that lasts"
+                        if self._is_drain
+                        else "the flow waits and tries again until it is stopped"
+                    )
+                    text = f"{now.reason}; no answer since {now.since:%H:%M:%S} UTC; {goes_on}"
+                    self._record("unreachable", cluster, text)
                 self._say_leaders(cluster, leaders)
-            self._remind()
+            clock = time.monotonic()
+            if self._said and clock - self._reminded_at >= REMIND_SECONDS:
+                self._reminded_at = clock
+                for alias, silence in self._said.items():
+                    self.log.warning(
+                        "still_unreachable",
+                        cluster=alias,
+                        seconds=silence.seconds,
+                        text=silence.reason,
+                    )
 
     def _say_leaders(self, cluster: ClusterWatch, leaders: Leaders) -> None:
-        """Says which partitions have no leader that answers, if their cluster answers."""
         if not cluster.is_answering:
             return
         now = time.monotonic()
@@ -336,34 +352,8 @@ class Outages(AbstractContextManager["Outages"]):
         ]
         self._tables.record_events(self._flow, begins + ends)
 
-    def _say_begin(self, cluster: ClusterWatch, silence: ObservedSilence) -> None:
-        self._reminded_at = time.monotonic()
-        goes_on = (
-            "the drain ends if that lasts"
-            if self._is_drain
-            else "the flow waits and tries again until it is stopped"
-        )
-        text = f"{silence.reason}; no answer since {silence.since:%H:%M:%S} UTC; {goes_on}"
-        self._record("unreachable", cluster, text)
-
-    def _say_end(self, cluster: ClusterWatch, silence: ObservedSilence) -> None:
-        text = f"cluster {cluster.alias} answers again after {silence.seconds} s"
-        self._record("reachable", cluster, text)
-
     def _record(
         self, kind: Literal["unreachable", "reachable"], cluster: ClusterWatch, text: str
     ) -> None:
         alias = cluster.alias
         self._tables.record_event(self._flow, kind, text, reaction="retry", cluster=alias)
-
-    def _remind(self) -> None:
-        now = time.monotonic()
-        if self._said and now - self._reminded_at >= REMIND_SECONDS:
-            self._reminded_at = now
-            for alias, silence in self._said.items():
-                self.log.warning(
-                    "still_unreachable",
-                    cluster=alias,
-                    seconds=silence.seconds,
-                    text=silence.reason,
-                )

@@ -171,7 +171,6 @@ class Supervised(threading.Thread):
             return self._watch(writer.option("checkpointLocation", location).start(), lease)
 
     def _watch(self, query: StreamingQuery, lease: Lease | None) -> bool:
-        """Waits until the query ends or must stop; returns whether it had made progress."""
         try:
             while not self._stop_event.wait(self.poll_seconds):
                 if lease is not None:

@@ -124,7 +124,6 @@ class Tally:
 
 
 def _sum(offsets: Mapping[TopicPartition, int], partitions: set[TopicPartition]) -> int | None:
-    """Returns the sum of the *offsets* of *partitions*; None unless all are known."""
     if not partitions or not partitions <= offsets.keys():
         return None
     return sum(offsets[tp] for tp in partitions)

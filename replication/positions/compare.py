@@ -166,7 +166,6 @@ def _place(
     decisions: Mapping[TopicPartition, Decision],
     void: Mapping[TopicPartition, str],
 ) -> ComparedRecords:
-    """Places the newest records of targets that the offset map does not explain."""
     tails = {tp: at.position for tp, at in decisions.items() if isinstance(at, MatchTail)}
     existing = {tp: Existing(plan.copy_of(tp), fresh) for tp, fresh in tails.items()}
     matches = match_existing_targets(context, existing)
@@ -205,7 +204,6 @@ def _count(
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
 ) -> dict[TopicPartition, Verdict]:
-    """Counts the target's records that are not in the offset map, and compares the last ones."""
     wanted = {tp: at for tp, at in decisions.items() if isinstance(at, CountAhead)}
     if not wanted:
         return {}
@@ -259,9 +257,7 @@ def _ends(
             if tp.topic in rule.chains and at.anchor.upstream < ends[tp]
         }
         throwing = throwing_records(
-            read,
-            lambda records: copied(records, rule).agg(F.count("*")),
-            windows,
+            read, lambda records: copied(records, rule).agg(F.count("*")), windows
         )
         if not throwing:
             raise

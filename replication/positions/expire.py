@@ -64,9 +64,6 @@ def with_old_records(
         config: The flow.
         source: Its source.
         spans: From where on records are to be copied, up to the first one that is not old.
-
-    Raises:
-        ClusterError: A cluster does not answer.
     """
     timed = source.offsets_for_time(dict.fromkeys(spans, 0))
     ends = source.log_ends(spans, config.isolation)
@@ -158,7 +155,6 @@ def _refusals(
 def _shorter(
     config: FlowConfig, plan: TopicPlan, clusters: tuple[Cluster, Cluster], topics: set[str]
 ) -> dict[str, _Kept]:
-    """Returns those of *topics* that the target keeps for less time than the source."""
     if not topics or config.record_timestamps == "broker":
         return {}
     source, target = clusters
@@ -209,7 +205,16 @@ def find_at_risk(
     behind = {
         tp: offset for tp, offset in at.items() if starts.get(tp, 0) <= offset < ends.get(tp, 0)
     }
-    found = _near_in_time(source, behind, settings)
+    now_ms = time.time_ns() // 1_000_000
+    kept = {tp: _number(settings[tp.topic], "retention.ms") for tp in behind}
+    times = {tp: round(now_ms - (1 - NEAR) * ms) for tp, ms in kept.items() if ms > 0}
+    young = source.offsets_for_time(times)
+    found = {
+        tp: f"records from its next offset {behind[tp]} to {until} are within a tenth of "
+        f"retention.ms={kept[tp]} ({kept[tp] / HOUR_MS:g} h) of being deleted"
+        for tp, until in young.items()
+        if behind[tp] < until
+    }
     for tp, offset in behind.items():
         size = ends[tp] - starts[tp]
         is_cut = starts[tp] > 0 and _number(settings[tp.topic], "retention.bytes") > 0
@@ -219,21 +224,6 @@ def find_at_risk(
                 f"retention.bytes has left of {size}"
             )
     return found
-
-
-def _near_in_time(
-    source: Cluster, behind: Mapping[TopicPartition, int], settings: Mapping[str, Settings]
-) -> dict[TopicPartition, str]:
-    now_ms = time.time_ns() // 1_000_000
-    kept = {tp: _number(settings[tp.topic], "retention.ms") for tp in behind}
-    times = {tp: round(now_ms - (1 - NEAR) * ms) for tp, ms in kept.items() if ms > 0}
-    young = source.offsets_for_time(times)
-    return {
-        tp: f"records from its next offset {behind[tp]} to {until} are within a tenth of "
-        f"retention.ms={kept[tp]} ({kept[tp] / HOUR_MS:g} h) of being deleted"
-        for tp, until in young.items()
-        if behind[tp] < until
-    }
 
 
 def _text(settings: Settings, key: str) -> str:
@@ -317,9 +307,7 @@ LATEST_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 
 def rejected_records(
-    context: FlowSides,
-    plan: TopicPlan,
-    positions: Mapping[TopicPartition, Position],
+    context: FlowSides, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, str]:
     """Finds why the next record of partitions cannot be copied, for those where that is so.
 
@@ -378,7 +366,6 @@ def transform_advice(topic: str) -> str:
 def _impossible_times(
     config: FlowConfig, spans: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[TopicPartition, str]:
-    """Returns why Spark cannot read the record at the start of *spans*, where that is so."""
     reasons: dict[TopicPartition, str] = {}
 
     def visit(tp: TopicPartition, record: KafkaRecord) -> None:

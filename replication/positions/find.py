@@ -49,16 +49,7 @@ Windows = dict[TopicPartition, tuple[int, int]]
 def place_regrown(
     context: FlowSides, plan: TopicPlan, ruled: Mapping[TopicPartition, Verdict]
 ) -> tuple[dict[TopicPartition, Jump], Windows]:
-    """Returns where such partitions go on, and what has to be copied again before they can.
-
-    Args:
-        context: The flow.
-        plan: Its topics.
-        ruled: What the policy, or an operator, has made of refusals.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-    """
+    """Returns where such partitions go on, and what has to be copied again before they can."""
     jumps: dict[TopicPartition, Jump] = {}
     missing: Windows = {}
     for tp, jump in ruled.items():
@@ -73,7 +64,19 @@ def place_regrown(
             continue
         if found.missing and jump.decided_by != "skip":
             missing[tp] = found.missing
-        jumps[tp] = _placed_again(jump, found)
+        refusal, (first, until) = jump.refusal, found.present
+        has = (
+            f"behind the cut the target has got the copies of source offsets {first} to {until - 1}"
+        )
+        refusal = replace(
+            refusal, matched=found.runs, skip=until, restart=until, present_from=first,
+            text=f"{refusal.text}; {has}",
+        )  # fmt: skip
+        if jump.decided_by != "skip":
+            lost = f"{refusal.replicated} to {first - 1}"
+            text = f"{refusal.text}, and then once more those of {lost}, which were cut off"
+            refusal = replace(refusal, replicated=until, text=text)
+        jumps[tp] = replace(jump, position=Position(until, refusal.log_end), refusal=refusal)
     return jumps, missing
 
 
@@ -91,21 +94,6 @@ def _regrown(
         copies(context.spark, config.target.consumer, remote, (cut, refusal.log_end), rule),
         source_end=refusal.end,
     )
-
-
-def _placed_again(jump: Jump, found: Regrown) -> Jump:
-    """Returns *jump* behind what the target has got."""
-    refusal, (first, until) = jump.refusal, found.present
-    has = f"behind the cut the target has got the copies of source offsets {first} to {until - 1}"
-    refusal = replace(
-        refusal, matched=found.runs, skip=until, restart=until, present_from=first,
-        text=f"{refusal.text}; {has}",
-    )  # fmt: skip
-    if jump.decided_by != "skip":
-        lost = f"{refusal.replicated} to {first - 1}"
-        text = f"{refusal.text}, and then once more those of {lost}, which were cut off"
-        refusal = replace(refusal, replicated=until, text=text)
-    return replace(jump, position=Position(until, refusal.log_end), refusal=refusal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +263,6 @@ def topics_of(partitions: Collection[TopicPartition]) -> set[str]:
 
 
 def _gone(spans: LogSpans, ruled: Mapping[TopicPartition, Verdict]) -> frozenset[str]:
-    """Returns the topics that were deleted on one of the clusters."""
     return spans.replaced | {tp.topic for tp, at in ruled.items() if isinstance(at, Missing)}
 
 
@@ -368,7 +355,6 @@ def _is_next(found: Verdict) -> bool:
 
 
 def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEvent]:
-    """Returns what is recorded of the start of *tp*, whose map is *void* for that reason."""
     columns = tp._asdict()
     if isinstance(found, Match):
         return found.events(tp)
@@ -390,7 +376,6 @@ def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEve
 
 
 def _from(start: Position) -> str:
-    """Says from where on a partition is copied, and what its remote partition holds already."""
     if not start.downstream:
         return f"to an empty partition from offset {start.upstream} on"
     return (

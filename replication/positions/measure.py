@@ -17,12 +17,7 @@ from replication.model import Flow, Topic, TopicPartition
 from replication.offsets.runs import UNSTAMPED, Epochs, Stamp, cut_of, is_in_doubt
 from replication.positions.sides import FlowSides
 from replication.positions.survey import LogSpans, Stored
-from replication.spark.acknowledged import (
-    Flying,
-    await_silence,
-    await_silence_of,
-    is_reported,
-)
+from replication.spark.acknowledged import Flying, await_silence, await_silence_of, is_reported
 from replication.spark.kafka_options import unacknowledged
 from replication.spark.session import has_interceptor, jvm_of, task_slots
 from replication.topics.topic_plan import TopicPlan
@@ -83,7 +78,6 @@ def compare_ids(
 
 
 def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str]) -> ComparedIds:
-    """Compares *ids*, by upstream names, with those of *cluster*, where topics have *names*."""
     rejections = Rejections()
     found = rejections.call(partial(cluster.describe, listed=True), names.values())
     unknown = frozenset(topic for topic in ids if names[topic] in rejections.texts)
@@ -322,11 +316,7 @@ def cuts_of(
 def settled_spans(
     context: FlowSides, plan: TopicPlan, known: Stored, in_flight: InFlight = "reported"
 ) -> LogSpans:
-    """Waits until nothing is in flight to *plan*'s partitions; returns their spans.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-    """
+    """Waits until nothing is in flight to *plan*'s partitions; returns their spans."""
     if in_flight == "nothing":
         return current_spans(context, plan, known)
     empty = _empty_copies(plan, known)
@@ -344,11 +334,7 @@ def settled_spans(
 
 
 def current_spans(context: FlowSides, plan: TopicPlan, known: Stored) -> LogSpans:
-    """Returns the spans of *plan*'s partitions, to which nothing of the flow can be in flight.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-    """
+    """Returns the spans of *plan*'s partitions, to which nothing of the flow can be in flight."""
     empty = _empty_copies(plan, known)
     written = [copy for copy in plan.copies.values() if copy not in empty]
     return _spans(context, plan, known, {**empty, **context.target.log_ends(written)})

@@ -79,7 +79,6 @@ class Copies(AbstractContextManager["Copies"]):
         self._rule = rule
 
     def __exit__(self, *_: object) -> None:
-        """Closes the consumer."""
         self._reader.__exit__()
 
     def visit(self, spans: Spans, visit: Callable[[TopicPartition, Fingerprint], object]) -> None:
@@ -106,7 +105,6 @@ class Originals(AbstractContextManager["Originals"]):
         self._rule = rule
 
     def __exit__(self, *_: object) -> None:
-        """Closes the consumer."""
         self._reader.__exit__()
 
     def visit(self, spans: Spans, visit: Callable[[TopicPartition, Original], object]) -> None:
@@ -150,7 +148,6 @@ class Originals(AbstractContextManager["Originals"]):
         return found
 
     def _evaluated(self, spans: Spans) -> Iterator[tuple[TopicPartition, Original]]:
-        """Yields records of topics with transforms, in the order of each partition."""
         if not (windows := self._held(spans)):
             return
         rows, _ = self._rows(windows, digested_originals)
@@ -219,22 +216,18 @@ class _Written:
 
     @property
     def source(self) -> Cluster:
-        """The cluster to read from."""
         return self.context.source
 
     @property
     def target(self) -> Cluster:
-        """The cluster to write to."""
         return self.context.target
 
     @property
     def spark(self) -> SparkSession:
-        """Reads and compares whole spans of records."""
         return self.context.spark
 
     @property
     def started_spark(self) -> SparkSession | None:
-        """The same session, if it has started."""
         return self.context.started_spark
 
 
@@ -298,9 +291,6 @@ def matching_tails(context: FlowSides, tails: Sequence[CountedTail]) -> set[Topi
     """Returns the partitions in *tails* whose last records are the same on both sides, in order.
 
     Target records that compaction has removed are skipped; the others must match by offset.
-
-    Raises:
-        ClusterError: A cluster does not answer.
     """
     rule = copy_rule(context.config, (tail.tp.topic for tail in tails))
     matching = set[TopicPartition]()

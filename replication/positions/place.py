@@ -102,7 +102,17 @@ def verify(
     """
     if not placed:
         return {}
-    whole = _whole(context, placed)
+    ours = context.source.earliest(placed)
+    theirs = context.target.earliest({at.remote for at in placed.values()})
+    whole = {
+        tp: CopiedPair(
+            tp,
+            at.remote,
+            (min(ours.get(tp, 0), at.original), at.original + 1),
+            (min(theirs.get(at.remote, 0), at.copy), at.copy + 1),
+        )
+        for tp, at in placed.items()
+    }
     most = max(LEAST_OF_PARTITION, min(MOST_OF_PARTITION, COMPARED_OFFSETS // len(whole)))
     last = {tp: _last_of(pair, most) for tp, pair in whole.items()}
     # nothing was deleted there, and the first record was to be copied as well
@@ -123,23 +133,6 @@ def verify(
         if tp in lacked
         else Verified(_complete(ends.get(tp), is_sampled=tp in sampled, is_searched=tp in doubtful))
         for tp in placed
-    }
-
-
-def _whole(
-    context: FlowSides, placed: Mapping[TopicPartition, Placed]
-) -> dict[TopicPartition, CopiedPair]:
-    """Returns all that both sides still have, up to the placed records."""
-    ours = context.source.earliest(placed)
-    theirs = context.target.earliest({at.remote for at in placed.values()})
-    return {
-        tp: CopiedPair(
-            tp,
-            at.remote,
-            (min(ours.get(tp, 0), at.original), at.original + 1),
-            (min(theirs.get(at.remote, 0), at.copy), at.copy + 1),
-        )
-        for tp, at in placed.items()
     }
 
 
@@ -173,10 +166,7 @@ def _not_dense(
         for pair in pairs
         if pair.tp in from_first and _width(pair.originals) > _width(pair.copies)
     }
-    with (
-        Originals(context, rule) as source,
-        Copies(context, rule, "read_committed") as target,
-    ):
+    with Originals(context, rule) as source, Copies(context, rule, "read_committed") as target:
         left = {pair: _distances(pair) for pair in pairs if pair.tp not in found}
         while left:
             at = {pair: distance for pair, own in left.items() if (distance := next(own, None))}
@@ -228,7 +218,6 @@ def _lacked(
 
 
 def _complete(end: EqualEnds | None, *, is_sampled: bool, is_searched: bool) -> str:
-    """Returns what was compared, where nothing is missing."""
     if is_searched or end is None:
         return "all records before it are there as well"
     if end.records == 1:
@@ -275,9 +264,6 @@ def search_compacted(
 
     Topics that the source does not compact are left out: that it lacks the last records of those
     says that somebody else wrote them, or that it has lost more than these.
-
-    Raises:
-        ClusterError: A cluster does not answer.
     """
     settings = Rejections().call(context.source.topic_config, {tp.topic for tp in remotes})
     policies = {topic: own.get("cleanup.policy") for topic, own in settings.items()}
@@ -306,7 +292,6 @@ def search_compacted(
 def _pairs(
     context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]
 ) -> list[CopiedPair]:
-    """Returns all that both sides have of the partitions that exist."""
     source, target = context.source, context.target
     ours = _spans(source.earliest(remotes), source.log_ends(remotes, context.config.isolation))
     copies = set(remotes.values())
@@ -390,9 +375,6 @@ def match_existing_targets(
     Returns:
         By upstream partition. An error if the source has none of the target's last records, or has
         them more than once.
-
-    Raises:
-        ClusterError: A cluster does not answer.
     """
     found: dict[TopicPartition, Match | GuardError] = {}
     if not existing:
@@ -400,10 +382,7 @@ def match_existing_targets(
     config = context.config
     placed: dict[TopicPartition, Placed] = {}
     rule = copy_rule(config, {tp.topic for tp in existing})
-    with (
-        Originals(context, rule) as source,
-        Copies(context, rule, "read_committed") as target,
-    ):
+    with Originals(context, rule) as source, Copies(context, rule, "read_committed") as target:
         search = _Search(context, source, rule)
         for some in chunks(existing.items(), PARTITIONS_AT_ONCE):
             for tp, place in _place(search, target, dict(some)).items():
@@ -487,7 +466,6 @@ def _overwritten(flow: Flow, tp: TopicPartition, own: Existing, first: int) -> M
 
 
 def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) -> Match:
-    """Returns what follows from the place of the newest record and from what lies before it."""
     text = (
         f"{own.remote} has records but no offset map; its offset {at.copy} is {tp} offset "
         f"{at.original}"
@@ -645,20 +623,9 @@ class TakenOver:
 
 
 def take_over(
-    config: FlowConfig,
-    clusters: tuple[Cluster, Cluster],
-    ends: Mapping[TopicPartition, int],
+    config: FlowConfig, clusters: tuple[Cluster, Cluster], ends: Mapping[TopicPartition, int]
 ) -> TakenOver:
-    """Finds where MirrorMaker 2 would have gone on in the partitions of *ends*.
-
-    Args:
-        config: The flow; it names the topic of the positions.
-        clusters: Source and target.
-        ends: Upstream partition -> log end of the remote partition.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-    """
+    """Finds where MirrorMaker 2 would have gone on in the partitions of *ends*."""
     source, target = clusters
     topic, flow = config.takeover_topic, config.flow
     if not topic or not ends:

@@ -59,9 +59,6 @@ def with_cut(
         runs: Its offset map.
         is_shared: Whether others write the remote partition as well: then only the records that the
             map has are compared.
-
-    Raises:
-        ClusterError: A cluster does not answer.
     """
     copies = _ComparedCopies(context, *pair, OffsetMap(runs))
     if refusal.cause == "target-truncated" and is_shared:
@@ -123,11 +120,9 @@ class _ComparedCopies:
 
     @property
     def rule(self) -> CopyRule:
-        """What a copy looks like."""
         return copy_rule(self.context.config, [self.tp.topic])
 
     def is_original_equal(self, until: int) -> bool | None:
-        """Returns whether the source's last record before *until* equals its copy on the target."""
         original = self._original((0, until))
         if original is None:
             return True
@@ -139,7 +134,6 @@ class _ComparedCopies:
         return original.equals(self.rule.copy(copies[0])) if copies else None
 
     def is_copy_equal(self, until: int) -> bool | None:
-        """Returns whether the target's last record before *until* equals its original."""
         target = self.context.config.target.consumer, self.remote
         copy = _last_record(*target, until)
         if copy is None:
@@ -154,7 +148,6 @@ class _ComparedCopies:
         return False if read_records(*source, *span, self.context.config.isolation) else None
 
     def _original(self, span: tuple[int, int]) -> Fingerprint | None:
-        """Returns the last record of *span* that is copied, None if there is none."""
         source, tp = self.context.source, self.tp
         first = source.earliest([tp]).get(tp, 0)
         end = source.log_ends([tp], self.context.config.isolation).get(tp, 0)

@@ -61,7 +61,6 @@ class AskedSides(AbstractContextManager["AskedSides"]):
         self._session = ExitStack()
 
     def __exit__(self, *_: object) -> None:
-        """Ends the session."""
         self._session.close()
 
     @property

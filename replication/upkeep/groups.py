@@ -95,7 +95,15 @@ class Translator:
         for _, tp, position in wanted:
             least[tp] = min(position.offset, least.get(tp, position.offset))
         maps = self._maps_of(least) if least else {}
-        starts = self._starts_before(maps, least, remote)
+        copies = {
+            TopicPartition(remote[tp.topic], tp.partition): tp
+            for tp, topic_map in maps.items()
+            if tp in least and least[tp] < topic_map.offsets.starts_at
+        }
+        found: dict[TopicPartition, int] = {}
+        with suppress(ClusterError):  # its groups have no answer then
+            found = self._target.earliest(copies) if copies else {}
+        starts = {copies[copy]: start for copy, start in found.items()}
         known = {
             (group, tp): self._translated(
                 group,
@@ -119,26 +127,6 @@ class Translator:
             ],
             {tp: topic_map.offsets.replicated_until for tp, topic_map in maps.items()},
         )
-
-    def _starts_before(
-        self,
-        maps: Mapping[TopicPartition, TopicMap],
-        least: Mapping[TopicPartition, int],
-        remote: Mapping[str, str],
-    ) -> dict[TopicPartition, int]:
-        """Returns where the target's log starts, by upstream partition, if a group needs that.
-
-        It is absent where the target does not say so.
-        """
-        copies = {
-            TopicPartition(remote[tp.topic], tp.partition): tp
-            for tp, topic_map in maps.items()
-            if tp in least and least[tp] < topic_map.offsets.starts_at
-        }
-        found: dict[TopicPartition, int] = {}
-        with suppress(ClusterError):  # its groups have no answer then
-            found = self._target.earliest(copies) if copies else {}
-        return {copies[copy]: start for copy, start in found.items()}
 
     def _translated(
         self,
@@ -178,7 +166,9 @@ class Translator:
         }
         rejections = Rejections()
         living = rejections.call(self._source.describe, changed) if changed else {}
-        self._hide(rejections.texts)
+        for topic in sorted(rejections.texts.keys() - self._hidden):
+            self.log.warning("groups_not_translated", topic=topic, text=rejections.texts[topic])
+        self._hidden = set(rejections.texts)
         for topic, topic_id in sorted(changed.items()):
             if topic in self._hidden:
                 continue
@@ -191,16 +181,6 @@ class Translator:
                     topic=topic,
                     text=f"topic {topic} on {self._flow.source} was deleted or recreated",
                 )
-
-    def _hide(self, rejections: Mapping[str, str]) -> None:
-        """Leaves out the topics of *rejections* for now; logs each when that begins."""
-        for topic in sorted(rejections.keys() - self._hidden):
-            self.log.warning(
-                "groups_not_translated",
-                topic=topic,
-                text=rejections[topic],
-            )
-        self._hidden = set(rejections)
 
 
 def translate_groups(

@@ -38,11 +38,6 @@ log = Log(__name__)
 class RemoteTopics:
     """The topics to create on one target; `create` may be called again with some of them.
 
-    Args:
-        flow: The flow.
-        target: Its target.
-        topics: The topics, each with the settings that it should have.
-
     Attributes:
         made: Those that `create` has created, and no other process at the same moment.
     """
@@ -55,15 +50,20 @@ class RemoteTopics:
         self.made = set[str]()
 
     def create(self, names: Collection[str]) -> dict[str, Topic]:
-        """Creates the topics of *names*, and logs the settings that they do not have.
-
-        Raises:
-            CallError: The target rejects a topic whatever its settings are, or does not answer.
-        """
+        """Creates the topics of *names*, and logs the settings that they do not have."""
         wanted = [topic for name, topic in self._topics.items() if name in names]
         created = self._target.create_topics(wanted, self._simplify, self.made)
         for name in sorted(created.keys() & self._trials.keys()):
-            self._warn(name, self._trials.pop(name).rejected)
+            reasons = self._trials.pop(name).rejected
+            values = dict(self._topics[name].configs)
+            for key, reason in reasons.items():
+                self.log.warning(
+                    "setting_rejected",
+                    topic=name,
+                    key=key,
+                    value=values[key],
+                    text=f"the topic was created without this setting: {reason}",
+                )
         return created
 
     def _simplify(self, rejected: Mapping[str, str]) -> Iterator[NewTopic]:
@@ -87,17 +87,6 @@ class RemoteTopics:
     def _is_open(self, name: str) -> bool:
         return name in self._trials and bool(self._trials[name].waiting)
 
-    def _warn(self, name: str, reasons: Mapping[str, str]) -> None:
-        values = dict(self._topics[name].configs)
-        for key, reason in reasons.items():
-            self.log.warning(
-                "setting_rejected",
-                topic=name,
-                key=key,
-                value=values[key],
-                text=f"the topic was created without this setting: {reason}",
-            )
-
 
 # Finds topics of the source that are left out because their names begin with an alias.
 #
@@ -120,11 +109,7 @@ class Aliased:
 
 
 def find_aliased(config: FlowConfig, target: Cluster, names: Collection[str]) -> Aliased:
-    """Returns the topics among the source's *names* that are left out, and may be no copies.
-
-    Raises:
-        ClusterError: The target does not answer.
-    """
+    """Returns the topics among the source's *names* that are left out, and may be no copies."""
     found = aliased_topics(config, names)
     if not found:
         return Aliased()
@@ -244,10 +229,6 @@ def prepare_topics(
         without: Upstream topics to leave alone.
         known: Upstream topics that were replicated or tried before.
         reserve: Tells which topics are kept by other flows, which are neither created nor grown.
-
-    Raises:
-        GuardError: Source and target are one cluster.
-        ClusterError: A cluster does not answer.
     """
     return carry_out(look(config, source, target, without, known), config, target, reserve)
 
@@ -331,7 +312,6 @@ def look(
 
 
 def _setting_notes(config: FlowConfig, source: Cluster, topics: Collection[str]) -> tuple[str, ...]:
-    """Returns the items of ``config.properties.exclude`` that exclude nothing of a topic."""
     some = sorted(topics)[:1] if names_settings(config) else []
     for settings in Rejections().call(source.topic_config, some).values():
         return tuple(setting_notes(config, settings))
@@ -422,9 +402,6 @@ def _check_clusters(config: FlowConfig, source: Cluster, target: Cluster) -> str
     """Returns a warning if both clusters have one id, although they differ; "" if not.
 
     Topics copied within a cluster match the flow's own filter and grow forever (KAFKA-9914).
-
-    Raises:
-        GuardError: They are one cluster.
     """
     if not have_one_id(source, target):
         return ""

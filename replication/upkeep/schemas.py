@@ -71,7 +71,6 @@ class _Learnt:
         return found
 
     def knows(self, subject: str) -> bool:
-        """Returns whether *subject* was there when it was last asked."""
         return bool(self._numbers.get(subject))
 
     def turn_of(self, subjects: Sequence[str]) -> list[str]:
@@ -82,7 +81,6 @@ class _Learnt:
         return [*subjects, *subjects][start : start + ASKED_A_ROUND]
 
     def _ask_numbers(self, subjects: list[str], *, is_thorough: bool) -> None:
-        """Learns which versions *subjects* have."""
         if len(subjects) <= ASKED_A_ROUND:
             self.registry.each(self._ask_subject, subjects)
             return
@@ -114,7 +112,6 @@ class _Learnt:
 
 
 def _has(known: Collection[int] | None, latest: Collection[int]) -> bool:
-    """Returns whether nothing is newer than what is *known* of a subject."""
     return known is not None and bool(latest) and set(latest) <= set(known)
 
 
@@ -189,7 +186,6 @@ class PreservedSchemas:
         registry.put(version)
 
     def _by_id(self, ids: Collection[int]) -> dict[int, Schema]:
-        """Returns the target's schemas under *ids*, whatever subjects they are of."""
         registry, found = self._target.registry, dict[int, Schema]()
         left = [number for number in sorted(ids) if number not in self._free]
         if len(left) > ASKED_A_ROUND and self._target.has_lists:
@@ -298,7 +294,6 @@ class TranslatedSchemas:
         return None
 
     def _registered(self, subject: str, schema: Schema, named: Callable[[str], str]) -> Version:
-        """Registers a schema of the source under a *subject* of the target."""
         references = []
         for one in schema.references:
             needed = self._source.version(one.subject, one.version).schema

@@ -34,7 +34,7 @@ from replication.demo.workload import (
     send_transactions,
     sending,
 )
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.consumer_groups import Groups

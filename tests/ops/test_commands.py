@@ -11,7 +11,7 @@ import yaml
 from replication.config.file import load_config
 from replication.figures.observation import EventRow, Observation, PartitionFigures, TopicFigures
 from replication.figures.words import Holder
-from replication.flows.publish.publisher import FlowPublisher
+from replication.flows.publisher import FlowPublisher
 from replication.model import Flow
 from replication.state.delta import LocalTable
 from replication.state.schemas import SCHEMAS

@@ -13,12 +13,12 @@ from replication.demo.workload import create_topic
 from replication.figures.lag import steady
 from replication.figures.observation import Code, Condition, Observation
 from replication.figures.words import Holder
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.heartbeats import emit_once
 from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.observer import RareQuestions
 from replication.flows.observe.sight import FlowSight
-from replication.flows.publish.publisher import FlowPublisher
+from replication.flows.publisher import FlowPublisher
 from replication.model import Committed, TopicPartition
 from replication.state.tables import Tables
 from tests.support.checkpoints import config_of, replicated

@@ -19,7 +19,7 @@ from replication.figures.observation import (
     TopicFigures,
 )
 from replication.figures.words import Holder
-from replication.flows.publish.publisher import FlowPublisher
+from replication.flows.publisher import FlowPublisher
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
 from replication.model import Committed, Flow, TopicPartition

@@ -16,7 +16,7 @@ from replication.config.file import load_config
 from replication.demo.workload import create_topic
 from replication.figures.observation import GroupFigures, TopicFigures
 from replication.figures.words import Holder, part_words
-from replication.flows.publish.publisher import FlowPublisher
+from replication.flows.publisher import FlowPublisher
 from replication.model import Flow
 from replication.state.claim import LeaseName
 from tests.support.cli import ok, run

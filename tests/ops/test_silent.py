@@ -16,7 +16,7 @@ from replication.demo.play import MirrorProcess
 from replication.demo.workload import create_topic
 from replication.figures.observation import Observation
 from replication.figures.words import Holder
-from replication.flows.publish.publisher import FlowPublisher
+from replication.flows.publisher import FlowPublisher
 from replication.model import Flow
 from tests.support.cli import ok, run
 from tests.support.commands import start_mirror

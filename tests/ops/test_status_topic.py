@@ -13,7 +13,7 @@ from replication.demo.workload import create_topic
 from replication.errors import ClusterError, NoAnswerError
 from replication.figures.observation import Observation, PartitionFigures, TopicFigures, document
 from replication.figures.words import Holder
-from replication.flows.publish.publisher import FlowPublisher
+from replication.flows.publisher import FlowPublisher
 from replication.kafka.cluster import Cluster
 from replication.kafka.status_topic import ROUND_SECONDS, SETTINGS, StatusClients, StatusReader
 from replication.model import Flow, Part, Topic

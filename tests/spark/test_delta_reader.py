@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.state_access import StateAccess
 from replication.errors import StateError
-from replication.flows.checkpoints.rounds import live_maps
+from replication.flows.checkpoints import live_maps
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import Ahead, Bounded, Exact, OffsetMap, Translation
 from replication.offsets.runs import FinishedRuns, OffsetRun, anchor

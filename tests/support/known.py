@@ -1,6 +1,6 @@
 """What a running flow's groups are translated by: its map in memory, and what is stored before."""
 
-from replication.flows.checkpoints.rounds import live_maps
+from replication.flows.checkpoints import live_maps
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
 from tests.support.flows import RunningFlow

@@ -18,7 +18,7 @@ from replication.flows.observe.sight import (
     TopicLooks,
     of_heartbeats,
 )
-from replication.flows.publish.publisher import STATES
+from replication.flows.publisher import STATES
 from replication.flows.replicate.choose import RefusedTopicError
 from replication.groups.positions import GroupPosition
 from replication.model import Committed, Flow, NewEvent, Position, TopicPartition

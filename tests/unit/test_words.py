@@ -26,7 +26,7 @@ from replication.figures.words import (
     part_words,
     topic_key,
 )
-from replication.flows.publish.publisher import (
+from replication.flows.publisher import (
     BURST_SECONDS,
     BYTES_PER_SECOND,
     TopicTurns,

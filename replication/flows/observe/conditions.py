@@ -143,7 +143,6 @@ def _of_topics(sight: FlowFacts) -> Iterator[Found]:
 
 
 def _throttled(sight: FlowFacts) -> str:
-    """Returns what to add to the text of a flow that is slow; empty if no quota holds it back."""
     waits = (
         f"; a quota of {alias} makes each request wait for {seconds:.1f} s"
         for alias, seconds in sight.throttles.items()

@@ -8,7 +8,7 @@ without a lock.
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import islice
@@ -53,11 +53,7 @@ class RareQuestions:
         self._asked_at = -QUESTIONS_EACH_SECONDS
 
     def ask(self, sight: FlowSight) -> None:
-        """Asks what is due; the answers are for the next looks.
-
-        Raises:
-            ReplicationError: The source does not answer, or denies it.
-        """
+        """Asks what is due; the answers are for the next looks."""
         if time.monotonic() - self._asked_at < QUESTIONS_EACH_SECONDS:
             return
         behind = sight.topics.behind
@@ -259,7 +255,11 @@ class Observer:
             flow = sight.config.flow
             with self._lock, self._logged(flow):
                 if flow in self._sights:
-                    self._publish(sight.look(steady(), self._report_of(flow)))
+                    observed = sight.look(steady(), self._report_of(flow))
+                    self._latest[observed.flow] = observed
+                    for subscriber in self._subscribers:
+                        with self._logged(subscriber):
+                            subscriber(observed)
             with self._logged((flow, "questions")):
                 self._questions[flow].ask(sight)
             with self._logged((flow, "clocks")):
@@ -299,7 +299,13 @@ class Observer:
                         sight.partitions.saw(at, ends)
                     sight.context.board.saw_ends(ends)
                 with self._logged((cluster, "topics")):
-                    _check(cluster[0], client.denied)
+                    alias = cluster[0]
+                    if client.denied:
+                        raise ClusterError(
+                            f"the lag of {len(client.denied)} topics of {alias} is not known: "
+                            f"{join_names(client.denied)}; "
+                            "the user needs DESCRIBE on them"
+                        )
 
     def _await_reports(self, sights: Sequence[FlowSight]) -> None:
         """Waits until the positions are younger than the ends.
@@ -323,12 +329,6 @@ class Observer:
             return self._reported.of(flow)
         return None
 
-    def _publish(self, observed: Observation) -> None:
-        self._latest[observed.flow] = observed
-        for subscriber in self._subscribers:
-            with self._logged(subscriber):
-                subscriber(observed)
-
     @contextmanager
     def _logged(self, what: object) -> Iterator[None]:
         """Says once that *what* fails in the block, until it succeeds: the rest goes on."""
@@ -340,21 +340,6 @@ class Observer:
                 log.warning("status_not_published", text=f"{error}\nReplication goes on")
         else:
             self._said.discard(what)
-
-
-def _check(alias: str, denied: Collection[str]) -> None:
-    """Raises an error that names the topics of cluster *alias* that the user may not describe.
-
-    An outage is said elsewhere.
-
-    Raises:
-        ClusterError: There are some.
-    """
-    if denied:
-        raise ClusterError(
-            f"the lag of {len(denied)} topics of {alias} is not known: {join_names(denied)}; "
-            "the user needs DESCRIBE on them"
-        )
 
 
 def _has_looked(sight: FlowSight, since: float) -> bool:

@@ -28,7 +28,7 @@ from replication.flows.board import Copying, Figures, GroupRound
 from replication.flows.context import FlowContext
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
-from replication.flows.publish.publisher import LEASED, look_at
+from replication.flows.publisher import LEASED, look_at
 from replication.groups.positions import GroupPosition
 from replication.model import Job, TopicPartition, runs
 from replication.offsets.map import Ahead, Bounded, NoAnswer
@@ -603,7 +603,6 @@ class FlowSight:
         return self._heartbeats.look(board.at, seen, is_copied=is_copied)
 
     def _rates(self, now: float, copying: Copying) -> dict[str, float]:
-        """Returns how fast the flow goes, and how long it takes to catch up."""
         found, ends = self.topics.rates(now, copying), self.partitions.ends
         if not ends:
             return found
@@ -643,7 +642,9 @@ class FlowSight:
             for name, values in BOUNDED.items()
         }
         found["partitions"] = {state: states[state] for state in get_args(TopicState)}
-        found["lease_held"] = self._leases()
+        parts = [part for part in LEASED.values() if runs(self._job, part)]
+        held = {LEASED[name] for name, lease in list(self.context.held.items()) if lease.is_held}
+        found["lease_held"] = {part: int(part in held) for part in parts}
         found["source_tasks"] = {str(source): n for source, n in board.copying.tasks.items()}
         if reported is not None:
             found |= of_limits(self.context.board.told_limits, reported.limits)
@@ -654,14 +655,7 @@ class FlowSight:
                 found["jvm_heap_bytes"] = reported.use.heap
         return found
 
-    def _leases(self) -> dict[str, int]:
-        """Returns which of the parts that this process runs, and that have a lease, are its own."""
-        parts = [part for part in LEASED.values() if runs(self._job, part)]
-        held = {LEASED[name] for name, lease in list(self.context.held.items()) if lease.is_held}
-        return {part: int(part in held) for part in parts}
-
     def _slots(self, reported: Reported) -> dict[str, int]:
-        """Returns how many task slots the flow uses, and how many no flow does."""
         found, spark = {"used": reported.tasks}, self.context.started_spark
         if spark is not None:
             found["free"] = max(0, task_slots(spark) - reported.all_tasks)
@@ -681,7 +675,6 @@ class FlowSight:
 
 
 def _throttles(config: FlowConfig, reported: Reported) -> dict[str, float]:
-    """Returns how long quotas make requests of the flow wait, by cluster."""
     flow, waits = config.flow, reported.throttles
     ids = {
         flow.source: named(config.source.consumer, flow)["client.id"],
@@ -691,7 +684,6 @@ def _throttles(config: FlowConfig, reported: Reported) -> dict[str, float]:
 
 
 def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:
-    """Returns the lag of the flow, over the topics whose lag is known."""
     known = [topic.figures for topic in topics]
     figures: dict[str, float] = {}
     for name, joined in JOINED.items():
@@ -725,7 +717,6 @@ def of_heartbeats(topics: Iterable[TopicFigures], name: str) -> dict[str, float]
 
 
 def _ahead(copying: Copying) -> dict[str, float]:
-    """Returns the topics whose records have times of the future, and how far they are ahead."""
     newest: dict[str, int] = {}
     for tp, at in copying.source_ms.items():
         newest[tp.topic] = max(at, newest.get(tp.topic, at))

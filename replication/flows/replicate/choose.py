@@ -1,8 +1,13 @@
-"""Chooses what the next generation replicates: the prepared topics without those set aside."""
+"""Chooses what the next generation replicates: the prepared topics without those set aside.
+
+Topics and partitions that cannot be replicated for now are set aside: the others go on. Each is
+recorded once for each reason, and tried again at a growing interval.
+"""
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
 
 from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
@@ -27,10 +32,6 @@ from replication.state.requests import LOOK_SECONDS
 from replication.topics.topic_plan import RetryTimes, TopicPlan, codecs_of_copies
 from replication.upkeep.prepare import Reserve, carry_out, look
 
-# Topics and partitions that cannot be replicated for now are set aside: the others go on.
-#
-# Each is recorded once for each reason, and tried again at a growing interval.
-
 
 class RefusedTopicError(GuardError):
     """Copying a topic would lose or repeat records, until somebody accepts that by *command*."""
@@ -48,15 +49,7 @@ ADVICE = (
 
 
 class SetAside:
-    """What of one flow is set aside, and why.
-
-    Args:
-        context: The flow.
-        pauses: Before what is set aside is tried again.
-
-    Attributes:
-        errors: Why each part is set aside.
-    """
+    """What of one flow is set aside, and why."""
 
     def __init__(self, context: FlowContext, pauses: Backoff) -> None:
         self._tables = context.tables
@@ -146,13 +139,6 @@ class FirstTopics:
     """The topics before a look at them: one that is born during the look is a later one.
 
     Does nothing but at the first start of a flow with ``latest``.
-
-    Args:
-        context: The flow.
-        stored: The offset map.
-
-    Raises:
-        ClusterError: The source does not answer.
     """
 
     def __init__(self, context: FlowContext, stored: MapWriter) -> None:
@@ -162,12 +148,7 @@ class FirstTopics:
         self._names = context.source.topic_names() if self._is_due else set[str]()
 
     def record(self, plan: TopicPlan) -> None:
-        """Records them, and where the partitions that *plan* selects end.
-
-        Raises:
-            ClusterError: The source does not answer.
-            StateError: The table cannot be written.
-        """
+        """Records them, and where the partitions that *plan* selects end."""
         if not self._is_due:
             return
         context = self._context
@@ -182,17 +163,16 @@ class FirstTopics:
         self._stored.first = first_start_of(rows, has_started=True)
 
 
-# The codecs of a flow's copies, where they are to be those of the source's batches.
-#
-# They are looked for whenever topics are: at the start of a generation and at each refresh. A
-# topic whose codec has changed makes a new plan, hence a new generation.
-
 PRODUCERS_DEFAULT = "none"
 """Kafka's ``compression.type``."""
 
 
 class SourceCodecs:
-    """Finds the codecs, and remembers them for looks that fail."""
+    """The codecs of a flow's copies, where they are to be those of the source's batches.
+
+    They are looked for whenever topics are, and remembered for looks that fail. A topic whose codec
+    has changed makes a new plan, hence a new generation.
+    """
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
@@ -218,11 +198,8 @@ class SourceCodecs:
         return plan.with_codecs(found)
 
 
-# Says which items of a flow's lists have no effect, and which topics look like copies.
-
-
 class SelectionReport:
-    """What was reported of one flow's list."""
+    """Says once which items of a flow's lists have no effect, and which topics look like copies."""
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
@@ -236,7 +213,14 @@ class SelectionReport:
         for text in plan.warnings:
             self._log_once("topics_not_found", text)
         self._log_once("cluster_ids_equal", plan.shared_id)
-        self._report_left_out(plan.left_out)
+        by_reason = defaultdict(list)
+        for topic, reason in plan.left_out.items():
+            if topic not in self._logged:
+                self._logged.add(topic)
+                by_reason[reason].append(topic)
+        for reason, topics in by_reason.items():
+            text = f"not copied: {join_names(topics)}: {reason}"
+            self._context.log.warning("topics_left_out", text=text)
         if plan.is_empty and not self._is_empty:
             text = f"no topic that {flow.source} shows matches the list topics"
             if plan.left_out:
@@ -253,17 +237,6 @@ class SelectionReport:
         if text and text not in self._logged:
             self._logged.add(text)
             self._context.log.warning(event, text=text)
-
-    def _report_left_out(self, reasons: Mapping[str, str]) -> None:
-        """Logs the topics that look like copies, once, in a line for each reason."""
-        by_reason = defaultdict(list)
-        for topic, reason in reasons.items():
-            if topic not in self._logged:
-                self._logged.add(topic)
-                by_reason[reason].append(topic)
-        for reason, topics in by_reason.items():
-            text = f"not copied: {join_names(topics)}: {reason}"
-            self._context.log.warning("topics_left_out", text=text)
 
     def error(self) -> FlowError | None:
         """Returns the error of a drain that has found none of the topics that its list names."""
@@ -295,14 +268,11 @@ UNTRANSLATED = (
 )
 
 
-class TopicChoice:
-    """The topics that one flow replicates, from generation to generation.
+Reasons = dict[TopicOrPartition, ReplicationError]
 
-    Args:
-        context: The flow.
-        stored: The offset map.
-        reserve: As in `Admitted`.
-    """
+
+class TopicChoice:
+    """The topics that one flow replicates, from generation to generation."""
 
     def __init__(self, context: FlowContext, stored: MapWriter, reserve: Reserve) -> None:
         config = context.config
@@ -330,11 +300,6 @@ class TopicChoice:
 
         Changes nothing if a remote topic of the plan that is *running* was deleted: what its
         producers have in flight would be the first that a new topic gets.
-
-        Raises:
-            GuardError: No topic is left that can be replicated without losing or repeating
-                records, or the flow as a whole must not run.
-            ClusterError: A cluster does not answer, rejects all topics, or leads no partition.
         """
         began = time.monotonic()
         waiting = self._topics.waiting()
@@ -367,11 +332,7 @@ class TopicChoice:
         self._unled_at = time.monotonic() + LEADER_RETRY_SECONDS
 
     def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
-        """Narrows *plan* to the topics that have positions; sets those aside that are refused.
-
-        Raises:
-            GuardError: None is left, or paused; each problem is an event.
-        """
+        """Narrows *plan* to the topics that have positions; sets those aside that are refused."""
         plan, problems = plan.without(located.gone), located.refused
         if not problems:
             return plan
@@ -379,8 +340,8 @@ class TopicChoice:
         errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
         self._reserve(left)
-        is_all = not left.topics and not plan.paused
-        if is_all or self._must_stop(problems):
+        is_all, policy = not left.topics and not plan.paused, self._context.config.guard.policy
+        if is_all or any(policy(each.cause, tp.topic) == "stop" for tp, each in problems.items()):
             events = (
                 NewEvent("refused", refusal.text, "fail", tp._asdict())
                 for tp, refusal in problems.items()
@@ -403,11 +364,7 @@ class TopicChoice:
         return bool(errors)
 
     def denied(self, plan: TopicPlan) -> dict[str, str]:
-        """Returns why the users of the clusters may not copy topics of *plan*, by upstream topic.
-
-        Raises:
-            ClusterError: A cluster does not answer.
-        """
+        """Returns why users of the clusters may not copy topics of *plan*, by upstream topic."""
         on_source = self._context.source.denied("READ", plan.topics)
         on_target = self._context.target.denied("WRITE", plan.topics.values())
         return {
@@ -461,93 +418,93 @@ class TopicChoice:
         if running is None and plan.replaces(self._stored.remote_ids):
             give_up_in_flight(self._context.started_spark, self._flow)
         plan = carry_out(plan, config, context.target, self._reserve)
-        denied = self.denied(plan.without(plan.topics.keys() - topics.errors.keys()))
-        plan = plan.without(denied.keys())
-        rejected = {**plan.rejected, **denied}
-        topics.add({topic: ClusterError(text) for topic, text in rejected.items()})
-        topics.add({topic: GuardError(text) for topic, text in plan.left_to_others.items()})
-        topics.forget(retried - plan.topics.keys() - rejected.keys() - plan.left_to_others.keys())
-        seen = plan.topics.keys() | rejected.keys() | plan.left_to_others.keys() | without
-        self._known = known & seen
-        plan = self._without_unreported(plan)
-        plan = self._without_unsafe_keys(plan)
-        refused = plan.without(plan.topics.keys() - topics.errors.keys())
-        unread: dict[str, str] = {}
-        try:
-            problems = self._problems(refused) if refused.topics else {}
-        except CallError as error:
-            unread = {
-                name: text
-                for name, copy in refused.topics.items()
-                if (text := error.rejected.get(name) or error.rejected.get(copy))
-            }
-            if not unread:
-                raise
-            problems = {}
-            # of the others it is not known: they wait for their next turn
-            topics.add({name: topics.errors[name] for name in refused.topics.keys() - unread})
-            plan = plan.without(refused.topics)
-        topics.add({topic: ClusterError(text) for topic, text in unread.items()})
-        topics.add(refusal_errors(self._flow, problems))
-        plan = plan.without(topics_of(problems))
-        plan = self._without_refused_schemas(self._without_rejected_records(plan))
+        seen = plan.topics.keys() | plan.rejected.keys() | plan.left_to_others.keys()
+        topics.forget(retried - seen)
+        self._known = known & (seen | without)
+        for find in self._FILTERS:
+            reasons = find(self, plan)
+            topics.add(reasons)
+            plan = plan.without({str(name) for name in reasons})
         plan = self._codecs.added_to(plan)
-        self._set_leaderless(plan)
+        self._leaderless.forget(
+            self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}
+        )
+        text = "no broker that answers leads this partition, or that of its remote topic"
+        self._leaderless.add({tp: ClusterError(text) for tp in plan.leaderless})
         self._reserve(plan)  # what was set aside may be another flow's
         self._unled = unled
         return plan
 
-    def _problems(self, plan: TopicPlan) -> dict[TopicPartition, Refusal]:
-        """Returns why partitions of *plan* still cannot go on; all of them are set aside."""
-        acceptances = Acceptances(self._context)
-        problems = find_problems(
-            self._context, plan, self._stored, self._unmatched, acceptances.accepted
-        )
-        acceptances.settle(plan, problems, are_positions_used=False)
-        return problems
+    def _rejected_by_a_cluster(self, plan: TopicPlan) -> Reasons:
+        denied = self.denied(plan.without(plan.topics.keys() - self._topics.errors.keys()))
+        return {topic: ClusterError(text) for topic, text in {**plan.rejected, **denied}.items()}
 
-    def _without_unreported(self, plan: TopicPlan) -> TopicPlan:
-        """Leaves out of *plan* what needs executors that report: shared topics, and schema ids."""
+    def _written_by_another_flow(self, plan: TopicPlan) -> Reasons:
+        return {topic: GuardError(text) for topic, text in plan.left_to_others.items()}
+
+    def _unreported(self, plan: TopicPlan) -> Reasons:
         config = self._context.config
         translated = config.with_schema_ids(plan.topics) if config.translates else {}
         if not (plan.shared or translated) or is_reported(self._context.spark):
-            return plan
-        names = {name for name, remote in plan.topics.items() if remote in plan.shared}
-        self._topics.add({name: GuardError(UNREPORTED) for name in names})
-        self._topics.add({name: GuardError(UNTRANSLATED) for name in translated})
-        return plan.without(names | translated.keys())
+            return {}
+        shared = [name for name, remote in plan.topics.items() if remote in plan.shared]
+        reasons: Reasons = {name: GuardError(UNREPORTED) for name in shared}
+        return reasons | {name: GuardError(UNTRANSLATED) for name in translated}
 
-    def _without_unsafe_keys(self, plan: TopicPlan) -> TopicPlan:
-        """Leaves topics out of *plan* whose keys change, and whose copies are compacted by now."""
+    def _compacted_with_changed_keys(self, plan: TopicPlan) -> Reasons:
         unsafe = unsafe_keys(plan, self._context.source, self._context.target)
-        self._topics.add({topic: GuardError(text) for topic, text in unsafe.items()})
-        return plan.without(unsafe)
+        return {topic: GuardError(text) for topic, text in unsafe.items()}
 
-    def _without_rejected_records(self, plan: TopicPlan) -> TopicPlan:
-        """Leaves the topics out of *plan* whose next record still cannot be copied."""
+    def _still_refused(self, plan: TopicPlan) -> Reasons:
+        errors = self._topics.errors
+        retried = plan.without(plan.topics.keys() - errors.keys())
+        if not retried.topics:
+            return {}
+        try:
+            acceptances = Acceptances(self._context)
+            problems = find_problems(
+                self._context, retried, self._stored, self._unmatched, acceptances.accepted
+            )
+            acceptances.settle(retried, problems, are_positions_used=False)
+        except CallError as error:
+            unread: Reasons = {
+                name: ClusterError(text)
+                for name, copy in retried.topics.items()
+                if (text := error.rejected.get(name) or error.rejected.get(copy))
+            }
+            if not unread:
+                raise
+            # of the others it is not known: they wait for their next turn
+            return {name: errors[name] for name in retried.topics.keys() - unread} | unread
+        return refusal_errors(self._flow, problems)
+
+    def _next_record_fails(self, plan: TopicPlan) -> Reasons:
         if self._context.config.letters.kind != "none":
-            return plan  # it is tried again, and gets a letter
+            return {}  # it is tried again, and gets a letter
         errors = self._topics.errors
         others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
         retried = plan.without(others)
         positions = {tp: anchor.position for tp, anchor in self._stored.anchors.items()}
         reasons = rejected_records(self._context, retried, positions) if retried.topics else {}
-        self._topics.add(_by_topic(reasons, FlowError))
-        return plan.without(topics_of(reasons))
+        return _by_topic(reasons, FlowError)
 
-    def _without_refused_schemas(self, plan: TopicPlan) -> TopicPlan:
-        """Leaves the topics out of *plan* whose records still wait for a schema in vain."""
+    def _waits_for_a_schema(self, plan: TopicPlan) -> Reasons:
         reasons = self._context.refused_schemas.try_again(plan.topics)
-        self._topics.add({topic: ClusterError(text) for topic, text in reasons.items()})
-        return plan.without(reasons)
+        return {topic: ClusterError(text) for topic, text in reasons.items()}
 
-    def _must_stop(self, refused: Mapping[TopicPartition, Refusal]) -> bool:
-        """Returns whether the policy for one of *refused* ends the flow."""
-        policy = self._context.config.guard.policy
-        return any(policy(refusal.cause, tp.topic) == "stop" for tp, refusal in refused.items())
+    # Why topics cannot be replicated now, in this order: a filter sees what those before it left.
+    _FILTERS: Final[tuple[Callable[["TopicChoice", TopicPlan], Reasons], ...]] = (
+        _rejected_by_a_cluster,  # asks for ACLs only of topics that failed before
+        _written_by_another_flow,
+        _unreported,  # shared topics and translated ids need executors that report
+        _compacted_with_changed_keys,
+        _still_refused,  # reads offsets and ids of topics that failed before
+        _next_record_fails,  # evaluates a record of each topic that failed so before
+        _waits_for_a_schema,
+    )
 
     def _look_for_acceptances(self) -> None:
-        """Makes topics due for which an operator has accepted something since the last look."""
+        # topics are due for which an operator has accepted something since the last look
         if not self._topics.errors or time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + LOOK_SECONDS
@@ -556,12 +513,6 @@ class TopicChoice:
             {each.topic for each in found if each.request.path not in self._accepted}
         )
         self._accepted = {each.request.path for each in found}
-
-    def _set_leaderless(self, plan: TopicPlan) -> None:
-        gone = self._leaderless.errors.keys() - {*plan.partitions, *plan.leaderless}
-        self._leaderless.forget(gone)
-        text = "no broker that answers leads this partition, or that of its remote topic"
-        self._leaderless.add({tp: ClusterError(text) for tp in plan.leaderless})
 
 
 def refusal_errors(
@@ -583,7 +534,6 @@ def refusal_errors(
 def _by_topic(
     problems: Mapping[TopicPartition, str], kind: type[ReplicationError]
 ) -> dict[TopicOrPartition, ReplicationError]:
-    """Returns one error for each topic that has *problems*."""
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):
         lines.setdefault(tp.topic, []).append(text if str(tp) in text else f"{tp}: {text}")

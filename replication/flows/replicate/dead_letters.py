@@ -54,7 +54,7 @@ from replication.spark.kafka_options import (
 from replication.spark.progress import SOURCE_SCHEMA
 from replication.state.letter_rows import TABLE, KeptLetter
 from replication.state.letter_table import LetterTable
-from replication.state.requests import LOOK_SECONDS, LetterRequest
+from replication.state.requests import LOOK_SECONDS
 from replication.state.table_reader import Anchor
 from replication.state.tables import reader_of
 from replication.topics.topic_plan import TopicPlan, copy_rule
@@ -80,10 +80,6 @@ class LetterBox:
         """Keeps *letter*, unless it is kept; durable when this returns.
 
         The event comes last, so that it is written whenever the process is killed.
-
-        Raises:
-            ClusterError: The target does not take it.
-            StateError: The table cannot be read or written.
         """
         place = self._table.place(letter.id)
         if place is None:
@@ -128,18 +124,16 @@ class LetterBox:
         self._context.tables.record_events(self._flow, [event])
 
     def write(self, record: SingleRecord) -> int:
-        """Writes a record to the target while the lease is held; returns its offset.
-
-        Raises:
-            CallError: The target does not take it.
-        """
+        """Writes a record to the target while the lease is held; returns its offset."""
         self._context.tables.check()
         config, jvm = self._context.config, self._context.jvm
         return write_record(jvm, config.target.alias, self._properties(), record)
 
     def _sent(self, letter: DeadLetter) -> str:
-        """Returns the letter's place in the topic; `TABLE` if it is too large for that."""
-        self._create()
+        target, config = self._context.target, self._context.config
+        if not target.describe([self._topic]):
+            new = NewTopic(self._topic, 1, config.replication_factor, LETTER_SETTINGS)
+            target.create_topics([new])
         if (known := self._place(letter)) is not None:
             return known
         at = TopicPartition(self._topic, 0)
@@ -151,12 +145,6 @@ class LetterBox:
                 raise
             return TABLE
         return f"{at.topic} {at.partition} {offset}"
-
-    def _create(self) -> None:
-        target, config = self._context.target, self._context.config
-        if not target.describe([self._topic]):
-            new = NewTopic(self._topic, 1, config.replication_factor, LETTER_SETTINGS)
-            target.create_topics([new])
 
     def _place(self, letter: DeadLetter) -> str | None:
         """Returns where the topic has *letter*; what was read before is known.
@@ -233,12 +221,10 @@ class LetterCopies:
         Args:
             plan: Topics that no query replicates.
             number: Of the next generation.
-
-        Raises:
-            ClusterError: A cluster does not answer.
-            StateError: A table cannot be read or written.
         """
-        asked = self._asked(plan)
+        requests = self._context.letter_requests.find()
+        planned = set(plan.partitions)
+        asked = {one for request in requests for one in request.ids if one.at in planned}
         if not asked:
             return
         letters = self._box.letters()
@@ -269,10 +255,6 @@ class LetterCopies:
             plan: Topics that no query replicates.
             positions: Where they resume. After a true answer they have to be found again.
             number: Of the next generation.
-
-        Raises:
-            ClusterError: A cluster does not answer.
-            StateError: A table cannot be read or written.
         """
         requests = self._context.letter_requests.find()
         news = self._context.letter_requests.events(requests)
@@ -280,7 +262,10 @@ class LetterCopies:
         at = dict(positions)
         for request in requests:
             letters = self._box.letters()  # of an earlier request some may be copied by now
-            self._say_useless(request, plan, letters)
+            for one in request.ids:
+                if not self._is_possible(one, plan, letters):
+                    text = f"{one} is no letter that waits, or its topic is not replicated now"
+                    self._context.log.warning("dead_letter_not_copied", text=text)
             for one in dict.fromkeys(request.ids):
                 if not self._is_possible(one, plan, letters) or one.at not in at:
                     continue
@@ -292,20 +277,9 @@ class LetterCopies:
             self._context.letter_requests.remove([request])
         return bool(requests)
 
-    def _asked(self, plan: TopicPlan) -> set[LetterId]:
-        requests = self._context.letter_requests.find()
-        known = set(plan.partitions)
-        return {one for request in requests for one in request.ids if one.at in known}
-
     def _is_possible(self, one: LetterId, plan: TopicPlan, letters: Letters) -> bool:
         is_waiting = one in letters and letters[one].state == "waiting"
         return is_waiting and plan.source_ids.get(one.topic) == one.topic_id
-
-    def _say_useless(self, request: LetterRequest, plan: TopicPlan, letters: Letters) -> None:
-        for one in request.ids:
-            if not self._is_possible(one, plan, letters):
-                text = f"{one} is no letter that waits, or its topic is not replicated now"
-                self._context.log.warning("dead_letter_not_copied", text=text)
 
     def _copy(self, plan: TopicPlan, kept: KeptLetter, at: Position, number: int) -> Position:
         """Copies one letter to the end of its remote partition; returns where that ends then."""
@@ -459,16 +433,7 @@ class Blame(NamedTuple):
 
 
 class DeadLetters:
-    """The records of one flow that cannot be copied.
-
-    Args:
-        context: The flow.
-        map_writer: Passes what has a letter.
-        number: Returns the number of the generation.
-
-    Attributes:
-        copies: Copies letters again that somebody asks for.
-    """
+    """The records of one flow that cannot be copied."""
 
     def __init__(
         self, context: FlowContext, map_writer: MapWriter, number: Callable[[], int]
@@ -503,9 +468,6 @@ class DeadLetters:
 
         Returns:
             Those of *blamed* that do not go on, and what became of a letter that was not kept.
-
-        Raises:
-            StateError: A table cannot be read or written.
         """
         left = dict(blamed)
         if not self.are_kept or error.machine:
@@ -525,7 +487,6 @@ class DeadLetters:
     def _keeps_from(
         self, error: QueryError, plan: TopicPlan, tp: TopicPartition, position: Position
     ) -> str | None:
-        """Returns what else keeps *tp* from going on; None if it does."""
         try:
             return None if self._goes_on(error, plan, tp, position) else ""
         except ClusterError as second:  # letters of other partitions may be kept
@@ -552,7 +513,6 @@ class DeadLetters:
     def _blame(
         self, error: QueryError, tp: TopicPartition, start: int
     ) -> "Blame | Literal['perhaps', 'no']":
-        """Returns what keeps *tp* from going on at *start*, as far as that is certain."""
         if tp in error.unreadable:
             return self._damage(tp, start, error.unreadable[tp])
         config = self._context.config
@@ -571,7 +531,6 @@ class DeadLetters:
     def _verdict(
         self, error: QueryError, tp: TopicPartition, found: NextRecord
     ) -> "Blame | Literal['perhaps', 'no']":
-        """Returns whether *found*, the next record of *tp* that is copied, is to blame."""
         at, rejected = found.offset, error.rejected.get(tp)
         stage: Stage = "TRANSFORMATION" if found.failure else "KAFKA_PRODUCE"
         reason = found.failure or self._obstacle(found.size)

@@ -152,7 +152,6 @@ class _Pattern:
     words: str = ""
 
     def fits(self, cause: Cause) -> bool:
-        """Returns whether *cause* is meant."""
         is_found = self.found in cause.classes or cause.condition.startswith(self.found)
         return is_found and self.words in cause.text
 
@@ -333,7 +332,14 @@ def explained(
 ) -> QueryError:
     """Returns the same of an exception *name* of Python's that has these *causes* in Java."""
     detail = _detail(causes) or name
-    unreadable = _unreadable(causes)
+    unreadable = {}
+    # Kafka's client says it of a partition; its exception has no field for that
+    for cause, below in zip(causes, (*causes[1:], None), strict=False):
+        is_kafkas = cause.classes[0] == f"{_KAFKA}KafkaException"
+        if is_kafkas and (named := _UNREADABLE.match(cause.text)):
+            is_said = below is not None and below.classes[0].startswith(_KAFKA)
+            text = first_line(below.text) if below and is_said else "its batch is damaged"
+            unreadable[TopicPartition(named[1], int(named[2]))] = text
     if trouble := machine_trouble(causes):
         return QueryError(
             f"flow {flow}: {trouble.text}",
@@ -383,18 +389,6 @@ def _detail(causes: Sequence[Cause]) -> str:
     of_kafka.sort(key=lambda cause: cause.name == "KafkaException")
     found = of_kafka[:1] or causes[-1:]
     return first_line(found[0].shown) if found else ""
-
-
-def _unreadable(causes: Sequence[Cause]) -> dict[TopicPartition, str]:
-    """Returns what Kafka's client says of a partition; its exception has no field for that."""
-    found = {}
-    for cause, below in zip(causes, (*causes[1:], None), strict=False):
-        is_kafkas = cause.classes[0] == f"{_KAFKA}KafkaException"
-        if is_kafkas and (named := _UNREADABLE.match(cause.text)):
-            is_said = below is not None and below.classes[0].startswith(_KAFKA)
-            text = first_line(below.text) if below and is_said else "its batch is damaged"
-            found[TopicPartition(named[1], int(named[2]))] = text
-    return found
 
 
 @contextmanager

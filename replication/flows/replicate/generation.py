@@ -201,9 +201,6 @@ class Queries:
 
         Args:
             starts_now: Returns where each partition's next batch starts.
-
-        Raises:
-            ProgressGapError: A batch that others wait for does not come.
         """
         found = [batch for progress in self.progress for batch in progress.finished()]
         if self._turn is None or not found:
@@ -313,20 +310,7 @@ class Generation:
         number: int,
         reading: Reading,
     ) -> "Generation":
-        """Starts the query, in a scheduler pool of the flow's own.
-
-        Args:
-            context: The flow.
-            written: Takes the finished runs, once the looks have found the plan's topic ids.
-            plan: The topics to replicate.
-            positions: Where each partition of the plan resumes.
-            number: Of the generation.
-            reading: How the query reads.
-
-        Raises:
-            QueryError: The query does not start.
-            ClusterError: A cluster does not answer.
-        """
+        """Starts the query, in a scheduler pool of the flow's own."""
         config, spark = context.config, context.spark
         consumer = with_answering_servers(config.source.consumer)
         mute = MuteServers(config.source.consumer, consumer)
@@ -395,11 +379,7 @@ class Generation:
         return self._reports.rejected
 
     def record_progress(self) -> bool:
-        """Adds the batches finished since the last call; writes pending runs when that is due.
-
-        Returns:
-            Whether a batch had finished.
-        """
+        """Adds the batches finished since the last call; writes pending runs when that is due."""
         batches: list[Batch] = []
         self._queries.start_second()
         self._is_quiet = all(map(self._reports.is_quiet, self._queries.progress))
@@ -426,18 +406,13 @@ class Generation:
         return {tp: starts[tp] for tp in partitions}
 
     def _note_new(self) -> bool:
-        """Counts what has come since the last call, and adds it to the map in memory."""
         new = self.pending.take_new()
         self._reports.count(new)
         self._map_writer.record(new, self.plan.source_ids, self.pending.mirror_syncs(new))
         return bool(new)
 
     def write_pending(self) -> None:
-        """Writes the checked runs to the offset map, if there are any.
-
-        Raises:
-            StateError: Several attempts in a row have failed; the runs are kept all the same.
-        """
+        """Writes the checked runs to the offset map, if there are any."""
         runs, epochs = self._map_writer.leaders.look(self.plan, self._checked.take())
         self._map_writer.write_or_keep(
             FinishedRuns(self.number, runs, self.plan.source_ids, self._batches, epochs)
@@ -513,15 +488,7 @@ def replication_query(
     starts: Mapping[TopicPartition, int],
     setup: QuerySetup,
 ) -> DataStreamWriter:
-    """Returns the query that replicates *plan*'s partitions, not yet started.
-
-    Args:
-        spark: The session that runs it.
-        config: The flow.
-        plan: Partitions and remote names.
-        starts: The first offset to read, for each of the plan's partitions.
-        setup: How it runs.
-    """
+    """Returns the query that replicates *plan*'s partitions, not yet started."""
     records = _source(spark, config, starts, setup).load()
     copies = crossing(config, plan, records)
     # Spark's generated code ends where records are counted. Before the projection, that took one
@@ -533,12 +500,8 @@ def replication_query(
 
 
 def _source(
-    spark: SparkSession,
-    config: FlowConfig,
-    starts: Mapping[TopicPartition, int],
-    setup: QuerySetup,
+    spark: SparkSession, config: FlowConfig, starts: Mapping[TopicPartition, int], setup: QuerySetup
 ) -> DataStreamReader:
-    """Returns the source of a query, not yet loaded."""
     consumer, reading = named(config.source.consumer, config.flow), setup.reading
     is_bounded = reading.mode != "realtime"
     if reading.source == "shared":
@@ -558,14 +521,7 @@ def _source(
 def start_query(
     writer: DataStreamWriter, mode: Mode, seconds: int, checkpoint: str
 ) -> StreamingQuery:
-    """Starts *writer*.
-
-    Args:
-        writer: The query.
-        mode: How it runs.
-        seconds: Length of a Real-Time batch.
-        checkpoint: Location of Spark's own progress, which nothing reads.
-    """
+    """Starts *writer*."""
     writer = writer.option("checkpointLocation", checkpoint)
     if mode == "realtime":
         realtime: Any = writer.outputMode("update")  # Spark's own overloads lack realTime

@@ -74,12 +74,7 @@ class ModeWatch:
         self._look_at = 0.0
 
     def misfit(self, ask: Callable[[], str], now: float) -> str:
-        """Returns why what runs does not fit, if it did not at the last look either; else "".
-
-        Args:
-            ask: Says why it does not fit now, "" if it does.
-            now: The time by a clock of the caller, in seconds; more frequent calls do nothing.
-        """
+        """Returns why what runs does not fit, if it did not at the last look either; else ""."""
         if now < self._look_at:
             return ""
         self._look_at = now + LOOK_SECONDS
@@ -102,12 +97,7 @@ ROOM_FOR_TURNS: Final = 3
 
 
 class FlowTasks:
-    """The tasks of one flow.
-
-    Args:
-        context: The flow.
-        admitted: What it may do next to the others.
-    """
+    """The tasks of one flow."""
 
     def __init__(self, context: FlowContext, admitted: Admitted) -> None:
         self._context = context
@@ -124,14 +114,7 @@ class FlowTasks:
     def reading(
         self, partitions: int, mode: Mode, running: Collection[Reading], *, later: int = 0
     ) -> Reading:
-        """Returns how one more generation reads.
-
-        Args:
-            partitions: Those of the generation.
-            mode: In which it runs.
-            running: The flow's other ones.
-            later: How many more start at once, each with a task at least.
-        """
+        """Returns how one more generation reads."""
         spark = self._context.spark
         if self.source == "spark":
             slots = max(1, task_slots(spark))  # none before the first executor has come
@@ -172,10 +155,6 @@ class FlowTasks:
 
         Executors come and go. With fewer slots than it needs, a Real-Time query would leave
         partitions unread without an error; with far more, it is slower than it has to be.
-
-        Args:
-            partitions: Those of the flow.
-            running: How its generations read.
         """
         mode = next((reading.mode for reading in running), None)
         if mode is None:
@@ -221,19 +200,7 @@ MOST: Final = 8
 
 
 class Generations:
-    """The running generations of one flow; `close` ends all of them.
-
-    Args:
-        context: The flow.
-        map_writer: Takes the finished runs.
-        plan: What the first one replicates.
-        mode: How the queries run.
-        tasks: How many tasks each has.
-
-    Attributes:
-        mode: How the queries run.
-        plan: What they replicate together.
-    """
+    """The running generations of one flow; `close` ends all of them."""
 
     def __init__(
         self,
@@ -294,7 +261,6 @@ class Generations:
         return added
 
     def _steer(self, wanted: TopicPlan, is_left_out: IsLeftOut) -> bool:
-        """Does as `steer`; false if tasks cannot."""
         has = set(wanted.partitions)
         lost, back = set(self.plan.partitions) - has, self._paused & has
         rest = wanted.only((set(self.plan.partitions) - lost) | back)
@@ -312,17 +278,13 @@ class Generations:
         return True
 
     def _can_steer(self, back: Collection[TopicPartition]) -> bool:
-        """Returns whether tasks of the shared source read, which go on with *back* where it was."""
         if not all(reading.source == "shared" for reading in self._readings):
             return False
         moved = {each.partition for each in self._context.move_requests.find()} if back else set()
         return is_reported(self._context.spark) and moved.isdisjoint(back)
 
     def start(
-        self,
-        plan: TopicPlan,
-        positions: Mapping[TopicPartition, Position],
-        number: int,
+        self, plan: TopicPlan, positions: Mapping[TopicPartition, Position], number: int
     ) -> int:
         """Starts one more, or one for each codec, as a producer has one.
 
@@ -333,9 +295,6 @@ class Generations:
 
         Returns:
             The number of the last one.
-
-        Raises:
-            QueryError: A query does not start.
         """
         parts = plan.by_codec(self._tasks.most_more(self.mode, self._readings))
         if any(plan.codecs[name] != codec for part in parts for name, codec in part.codecs.items()):
@@ -390,11 +349,7 @@ class Generations:
         return any(generation.has_lost_its_servers for generation, _ in self._running)
 
     def record_progress(self) -> bool:
-        """Records the progress of each; true if a batch of any has finished.
-
-        Raises:
-            StateError: Several attempts in a row to write the offset map have failed.
-        """
+        """Records the progress of each; true if a batch of any has finished."""
         finished = [generation.record_progress() for generation, _ in self._running]
         self._context.board.looked()
         self._pass_markers()
@@ -442,35 +397,21 @@ class Generations:
         return all(generation.has_copied for generation, _ in self._running)
 
     def have_ended(self) -> bool:
-        """Returns whether all have copied everything: their queries have ended by themselves.
-
-        Raises:
-            QueryError: A query failed.
-        """
+        """Returns whether all have copied everything: their queries have ended by themselves."""
         ended = [generation for generation, _ in self._running if not generation.is_running]
         for generation in ended:
             if generation.failures():
                 flow, rejected = self._context.config.flow, generation.rejected()
                 raise decisive([explain(flow, each, rejected) for each in generation.failures()])
         for generation, _ in self._running:
-            self._check_rejected(generation)
+            # Spark's sink looks at an answer with the next record of its task, or at the end of
+            # the batch: in Real-Time Mode a record that nothing follows would wait for that
+            if rejected := generation.rejected_so_far:
+                raise rejection(self._context.config.flow, rejected)
         return len(ended) == len(self._running)
 
-    def _check_rejected(self, generation: Generation) -> None:
-        """Raises what the target said of a record, if executors have reported that.
-
-        Spark's sink looks at an answer with the next record of its task, or at the batch's end: in
-        Real-Time Mode a record that nothing follows would wait for that.
-        """
-        if rejected := generation.rejected_so_far:
-            raise rejection(self._context.config.flow, rejected)
-
     def check_idle(self, held_back: HeldBack, now: float) -> None:
-        """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*.
-
-        Raises:
-            ClusterError: The source does not answer.
-        """
+        """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*."""
         held_back.look(self.plan.partitions, now)
         for generation, idle in self._running:
             idle.check(generation.pending, now)
@@ -487,15 +428,11 @@ class Generations:
             for generation, _ in self._running:
                 positions |= generation.close()
         finally:
-            self._take_all_back()
+            if self._paused:  # the next queries read everything: their plan lacks what is paused
+                with suppress(Py4JError):  # without the JVM nobody reads
+                    pause_partitions(self._context.spark, self._context.config.flow, ())
             self._ids.close()  # its thread would look on for as long as the process lives
         self._running.clear()
         self._readings.clear()
         self._context.board.end()
         return positions
-
-    def _take_all_back(self) -> None:
-        """Lets the next queries read everything: their plan lacks what is paused."""
-        if self._paused:
-            with suppress(Py4JError):  # without the JVM nobody reads
-                pause_partitions(self._context.spark, self._context.config.flow, ())

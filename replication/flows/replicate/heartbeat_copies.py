@@ -87,10 +87,6 @@ class HeartbeatCopies:
 
         Returns:
             Whether everything is copied. If not, Spark's query copies it, or says why it cannot.
-
-        Raises:
-            ClusterError: A cluster does not answer.
-            StateError: The offset map cannot be written.
         """
         context, config = self._context, self._context.config
         ends = context.source.log_ends(plan.partitions, config.isolation)

@@ -32,26 +32,14 @@ class _Held:
 
 
 class HeldBack:
-    """What open transactions hold back in one flow, look by look.
-
-    Args:
-        context: The flow.
-    """
+    """What open transactions hold back in one flow, look by look."""
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
         self._held: dict[TopicPartition, _Held] = {}
 
     def look(self, partitions: Collection[TopicPartition], now: float) -> None:
-        """Records which of *partitions* are held back for too long, and which no longer are.
-
-        Args:
-            partitions: Those that the flow copies now.
-            now: The time by a clock of the caller, in seconds.
-
-        Raises:
-            ClusterError: The source does not answer.
-        """
+        """Records which of *partitions* are held back for too long, and which no longer are."""
         config, source = self._context.config, self._context.source
         if config.isolation != "read_committed":
             return
@@ -96,11 +84,7 @@ class HeldBack:
 
 
 def owners_of(context: FlowContext, partitions: Collection[TopicPartition]) -> Owners:
-    """Returns whose transactions hold *partitions* of the source back.
-
-    Raises:
-        ClusterError: The source does not answer.
-    """
+    """Returns whose transactions hold *partitions* of the source back."""
     source = context.config.source
     with Transactions(context.jvm, source.alias, source.admin) as transactions:
         return transactions.open_at(partitions)
@@ -139,14 +123,7 @@ def _time(ms: int) -> str:
 
 
 class LeftBehind:
-    """What one drain does not copy of what was there when it began.
-
-    Args:
-        context: The flow.
-
-    Attributes:
-        held_back: What the other modes say in the place of a drain's end.
-    """
+    """What one drain does not copy of what was there when it began."""
 
     def __init__(self, context: FlowContext) -> None:
         self.held_back = HeldBack(context)
@@ -157,11 +134,7 @@ class LeftBehind:
         self._ends: dict[TopicPartition, int] = {}
 
     def begin(self, partitions: Collection[TopicPartition]) -> None:
-        """Takes note of where *partitions* end now, unless an earlier call has.
-
-        Raises:
-            ClusterError: The source does not answer.
-        """
+        """Takes note of where *partitions* end now, unless an earlier call has."""
         new = set(partitions) - self._ends.keys() if self._may_leave else ()
         if new:
             self._ends |= self._context.source.log_ends(new)
@@ -211,15 +184,7 @@ def describe_left(
     owner: OpenTransaction | str,
     servers: str,
 ) -> str:
-    """Describes *span* of *tp*, which *owner* holds back, for an operator; else why it is unknown.
-
-    Args:
-        flow: That drained.
-        tp: On its source.
-        span: The first offset that is left behind, and the one after the last.
-        owner: The transaction, or why it cannot be known.
-        servers: The source's address.
-    """
+    """Describes *span* of *tp*, which *owner* holds back; *owner* may be why that is unknown."""
     start, until = span
     left = (
         f"{until - start} offsets of {tp} on {flow.source}, {start} to {until - 1}, are not copied"

@@ -36,10 +36,6 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
 
     Each is told for those of the running topics that it covers, so a generation that brings other
     topics calls this as well.
-
-    Args:
-        context: The flow, whose board has the running topics.
-        waits: Whether to wait until the executors know it.
     """
     limits, board = context.config.limits, context.board
     if not limits and not board.limits:
@@ -114,12 +110,7 @@ class _Seen:
 
 
 class IdlePartitions:
-    """The partitions of one generation that stand before their log end without moving.
-
-    Args:
-        context: Of the flow.
-        plan: Its topics and partitions.
-    """
+    """The partitions of one generation that stand before their log end without moving."""
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self._context = context
@@ -139,13 +130,6 @@ class IdlePartitions:
 
         Moves them over offsets without records. Records an event for each that stands before
         records for too long, once.
-
-        Args:
-            pending: The positions.
-            now: The time by a clock of the caller, in seconds.
-
-        Raises:
-            ClusterError: The source does not answer.
         """
         awaits_schemas = bool(self._context.refused_schemas.waiting)
         if awaits_schemas or waits_for_limit(
@@ -164,7 +148,12 @@ class IdlePartitions:
                 self._seen[tp] = _Seen(at, now, end)
             elif seen.end == end or tp.topic in self._plan.transforms or self._is_late(tp, now):
                 spans[tp] = (at, end)
-        spans = self._limited(spans)
+        changed = {tp for tp in spans if tp.topic in self._plan.transforms}
+        share = max(SEARCHED_OFFSETS, SEARCHED_BY_SPARK // max(1, len(changed)))
+        spans = {
+            tp: (at, min(end, at + (share if tp in changed else SEARCHED_OFFSETS)))
+            for tp, (at, end) in spans.items()
+        }
         filled = with_records(self._context, spans)
         for tp in spans.keys() - filled:
             pending.skip(tp, spans[tp][1])
@@ -182,14 +171,6 @@ class IdlePartitions:
         """Moves partitions over the few offsets that follow them, where these hold no record.
 
         A transaction's marker has an offset, so that a partition at its end seemed to lag by one.
-
-        Args:
-            pending: The positions.
-            ends: Where the logs end, as far as that is known.
-            now: As for `check`.
-
-        Raises:
-            ClusterError: The source does not answer.
         """
         spans: dict[TopicPartition, tuple[int, int]] = {}
         for tp, position in pending.positions().items():
@@ -212,17 +193,6 @@ class IdlePartitions:
         if seen.keys() >= set(partitions):
             return seen
         return self._context.source.log_ends(partitions, self._context.config.isolation)
-
-    def _limited(
-        self, spans: Mapping[TopicPartition, tuple[int, int]]
-    ) -> dict[TopicPartition, tuple[int, int]]:
-        """Returns the beginning of each span: more where Spark looks for what is not dropped."""
-        changed = {tp for tp in spans if tp.topic in self._plan.transforms}
-        share = max(SEARCHED_OFFSETS, SEARCHED_BY_SPARK // max(1, len(changed)))
-        return {
-            tp: (at, min(end, at + (share if tp in changed else SEARCHED_OFFSETS)))
-            for tp, (at, end) in spans.items()
-        }
 
     def _is_late(self, tp: TopicPartition, now: float) -> bool:
         seen = self._seen[tp]

@@ -53,11 +53,7 @@ MOST_SECONDS = 2.0
 
 
 class Pace:
-    """The pause before the next look.
-
-    Attributes:
-        seconds: As long as the least one, until `look` has found nothing.
-    """
+    """The pause before the next look."""
 
     def __init__(self) -> None:
         self.seconds = LEAST_SECONDS
@@ -84,7 +80,16 @@ class StartNotes:
     def say_started(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
         """Logs what can be known when the query runs, so that it holds up no start."""
         self._say_unwritable(plan)
-        self._say_age(plan, positions)
+        if self._has_looked_at_age:
+            return
+        self._has_looked_at_age = True
+        try:  # whether the target's brokers should not be restarted now
+            text = describe_old_records(self._context, plan, positions)
+        except ClusterError as error:
+            self._context.log.info("age_unknown", text=error)
+            return
+        if text:
+            self._context.log.warning("old_records", text=text)
 
     def say_added(self, plan: TopicPlan) -> None:
         """Logs the same of topics that come while others are copied, and which take no records."""
@@ -98,19 +103,6 @@ class StartNotes:
             for text in sorted(found - self._unwritable):
                 self._context.log.warning("target_takes_nothing", text=text)
             self._unwritable |= found
-
-    def _say_age(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
-        """Logs at the first start whether the target's brokers should not be restarted now."""
-        if self._has_looked_at_age:
-            return
-        self._has_looked_at_age = True
-        try:
-            text = describe_old_records(self._context, plan, positions)
-        except ClusterError as error:
-            self._context.log.info("age_unknown", text=error)
-            return
-        if text:
-            self._context.log.warning("old_records", text=text)
 
 
 def note_ends(context: FlowContext, partitions: Iterable[TopicPartition]) -> None:
@@ -135,9 +127,6 @@ def with_news(
     """Returns what of *plan* a drain must read: partitions not yet at their ends.
 
     A task with a consumer and a producer for each of the others would find nothing.
-
-    Raises:
-        ClusterError: The source does not answer.
     """
     flow = context.config.flow
     ends = context.source.log_ends(plan.partitions)
@@ -201,10 +190,6 @@ def _replicate_as_owner(
     """Replicates the flow while this process holds its lease.
 
     *has_settled* is false if this process may have records on their way, from a lease that it lost.
-
-    Raises:
-        LeaseLostError: The lease was lost.
-        NoLeaseAnswerError: The target does not say who holds it.
     """
     with held_records(context, stop, standstill.note) as lease:
         if lease is None:
@@ -255,28 +240,24 @@ class _FlowLoop:
         )
 
     def run(self) -> ReplicationError | None:
-        """Replicates until an end; what was reached is in the tally however it ends."""
         try:
-            return self._run()
+            ending: GenerationEnding = "changed"
+            while ending == "changed" and not self._stop.is_set():
+                self._number += 1
+                try:
+                    ending = self._run_generation()
+                except (QueryError, ProgressGapError, ClusterError, StateError) as error:
+                    self._lease.check()  # a lost lease may be the cause: its producers send nothing
+                    self._context.board.turn_to("waiting", str(error))
+                    self._recovery.recover(error, self._plan)
+            self._record_last_batch(ending)
+            if ending == "drained":
+                self._left_behind.report()
+            return self._choice.error() or self._selection.error() if ending == "drained" else None
         finally:
             shown = None if self._plan is None else self._plan.topics.keys()
             positions, set_aside = self._map_writer.next_offsets, self._choice.set_aside
             self._context.tally.end(positions, set_aside, shown)
-
-    def _run(self) -> ReplicationError | None:
-        ending: GenerationEnding = "changed"
-        while ending == "changed" and not self._stop.is_set():
-            self._number += 1
-            try:
-                ending = self._run_generation()
-            except (QueryError, ProgressGapError, ClusterError, StateError) as error:
-                self._lease.check()  # a lost lease may be the cause: its producers send nothing
-                self._context.board.turn_to("waiting", str(error))
-                self._recovery.recover(error, self._plan)
-        self._record_last_batch(ending)
-        if ending == "drained":
-            self._left_behind.report()
-        return self._choice.error() or self._selection.error() if ending == "drained" else None
 
     def _run_generation(self) -> GenerationEnding:
         self._context.board.turn_to("starting")
@@ -315,11 +296,6 @@ class _FlowLoop:
             is_done = self._heartbeats.copy(due, positions, self._map_writer, self._number)
             return "drained" if is_done else "changed"
         running = Generations(self._context, self._map_writer, plan, mode, self._tasks)
-        return self._replicate(running, due, positions)
-
-    def _replicate(
-        self, running: Generations, due: TopicPlan, positions: dict[TopicPartition, Position]
-    ) -> GenerationEnding:
         self._map_writer.rejected.clear()
         try:
             self._number = running.start(due, positions, self._number)
@@ -333,7 +309,6 @@ class _FlowLoop:
         return "changed" if ending == "drained" and running.replaced else ending
 
     def _attend(self, running: Generations) -> GenerationEnding:
-        """Records the progress of running queries until something ends them."""
         config = self._context.config
         refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
         check_seconds = min(IDLE_CHECK_SECONDS, config.refresh_topics_interval_seconds)
@@ -364,7 +339,10 @@ class _FlowLoop:
                     return "changed"
                 refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
             if time.monotonic() >= check_at:
-                self._check_idle(running)
+                try:
+                    running.check_idle(self._left_behind.held_back, time.monotonic())
+                except ClusterError as error:
+                    self._context.log.warning("idle_check_failed", text=error)
                 check_at = time.monotonic() + check_seconds
 
     def _is_outdated(self, running: Generations) -> bool:
@@ -382,12 +360,6 @@ class _FlowLoop:
             self._context.log.info("source_addresses_changed", cluster=self._flow.source)
             return True
         return False
-
-    def _check_idle(self, running: Generations) -> None:
-        try:
-            running.check_idle(self._left_behind.held_back, time.monotonic())
-        except ClusterError as error:
-            self._context.log.warning("idle_check_failed", text=error)
 
     def _follow(self, running: Generations) -> bool:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
@@ -479,14 +451,12 @@ class _FlowLoop:
     def _copy_lost(
         self, plan: TopicPlan, windows: Windows, ends: Mapping[TopicPartition, Position]
     ) -> None:
-        """Copies *windows* of *plan* again, which were cut off the target."""
         self._lease.check()
         self._lease.has_settled = False
         copy_lost(self._context, plan, self._map_writer, windows, ends, number=self._number)
         self._number += 1
 
     def _try_alone(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> bool:
-        """Tries single records where *plan*'s last were not recorded; tells if any were copied."""
         self._lease.check()
         has_tried = try_alone(self._context, plan, self._map_writer, positions, number=self._number)
         self._number += has_tried

@@ -81,12 +81,6 @@ def maintained_tables(
     """Maintains the tables during the block when that is due; for a drain, after the block.
 
     A failure is logged, and what was not done is still due.
-
-    Args:
-        context: Of a flow whose lease is held.
-        stop: Of the flow.
-        first_seconds: Before the first look whether it is due.
-        clock: Tells the time.
     """
     if context.config.mode == "drain":
         yield

@@ -46,12 +46,7 @@ from replication.offsets.runs import (
 from replication.offsets.syncs import offset_syncs
 from replication.positions.measure import CopiedTo, cuts_of
 from replication.positions.refine import read_over
-from replication.spark.acknowledged import (
-    Acknowledged,
-    await_silence,
-    generation_tag,
-    is_reported,
-)
+from replication.spark.acknowledged import Acknowledged, await_silence, generation_tag, is_reported
 from replication.spark.progress import QueryProgress
 from replication.state.offset_table import FIRST_TOPICS, OffsetTable, first_start_of
 from replication.state.table_reader import OFFSET_RUNS
@@ -87,13 +82,7 @@ class _Held:
 
 
 class CheckedRuns:
-    """The pending runs of one generation, as far as they are of the topics that it began with.
-
-    Args:
-        pending: All of them.
-        looks: At the ids of the topics.
-        spacing: As in `PendingRuns`.
-    """
+    """The pending runs of one generation, as far as they are of the topics that it began with."""
 
     def __init__(self, pending: PendingRuns, looks: Looks, spacing: int | None) -> None:
         self._pending = pending
@@ -207,11 +196,7 @@ class Reports:
         return reports is not None and reports.is_quiet(progress.query, progress.newest)
 
     def add_to(self, pending: PendingRuns) -> None:
-        """Adds what was reported since the last call.
-
-        Raises:
-            ProgressGapError: The reports contradict the batches.
-        """
+        """Adds what was reported since the last call."""
         if self._acknowledged is not None:
             copied: list[tuple[TopicPartition, Copied]] = []
             try:
@@ -269,9 +254,6 @@ class TopicRows:
     Attributes:
         remote_ids: The topic id that each remote topic had when it was last recorded.
         transforms: What the newest copies of each topic were transformed by, nothing included.
-
-    Raises:
-        StateError: The table cannot be read.
     """
 
     def __init__(self, tables: Tables, flow: Flow) -> None:
@@ -290,11 +272,7 @@ class TopicRows:
         self.transforms: dict[str, Chain] = stored_transforms(rows)
 
     def record(self, plan: TopicPlan, generation: int) -> None:
-        """Appends a row for each topic of *plan*, unless the last recorded ones are the same.
-
-        Raises:
-            StateError: The table cannot be written.
-        """
+        """Appends a row for each topic of *plan*, unless the last recorded ones are the same."""
         counts = Counter(tp.topic for tp in plan.partitions)
         newest: set[tuple[object, ...]] = {
             (
@@ -336,10 +314,6 @@ ANSWER_SECONDS: Final = 4.0
 
 class LeaderLooks:
     """What is known of the leaders of one flow's partitions.
-
-    Args:
-        context: The flow.
-        stamps: Of the offset map.
 
     Attributes:
         stamps: Under which leaders the logs had all that was copied up to a position.
@@ -459,9 +433,6 @@ class MapWriter:
             nothing since: the target may have rejected the next record.
         rejected: Records that the target has rejected since the last generation started.
         first: What existed on the source when the flow first started; None if it has not yet.
-
-    Raises:
-        StateError: The offset map cannot be read; `write` raises it as well.
     """
 
     def __init__(self, context: FlowContext) -> None:
@@ -544,11 +515,7 @@ class MapWriter:
         return reader_of(self._tables).offsets(self.flow).maps(least)
 
     def replace(self, finished: FinishedRuns) -> None:
-        """Replaces the maps of the partitions of *finished*, in memory and in the table.
-
-        Raises:
-            StateError: The offset map cannot be written.
-        """
+        """Replaces the maps of the partitions of *finished*, in memory and in the table."""
         if finished.runs:
             self._write_kept()
             self.forget(finished.runs.keys())
@@ -556,20 +523,12 @@ class MapWriter:
             self.record(finished.runs, finished.topic_ids)
 
     def write(self, finished: FinishedRuns) -> None:
-        """Writes the runs after those that were kept, then the offset syncs that follow.
-
-        Raises:
-            StateError: The offset map cannot be written. What was kept is still kept.
-        """
+        """Writes the runs after those that were kept, then the offset syncs that follow."""
         self._write_kept()
         self._append(finished)
 
     def write_or_keep(self, finished: FinishedRuns) -> None:
-        """Writes as `write` does, but keeps runs that cannot be written for the next call.
-
-        Raises:
-            StateError: Writes have failed for a minute; the runs are kept all the same.
-        """
+        """Writes as `write` does, but keeps runs that cannot be written for the next call."""
         if finished.runs:
             self._unwritten.append(finished)
         else:

@@ -30,12 +30,7 @@ REMIND_SECONDS: Final = 60.0
 
 
 class Standstill:
-    """The attempts of one flow that fail for as long as something lasts, one after the other.
-
-    Args:
-        context: The flow.
-        stop: Ends every wait.
-    """
+    """The attempts of one flow that fail for as long as something lasts, one after the other."""
 
     def __init__(self, context: FlowContext, stop: Event) -> None:
         self._context = context
@@ -119,15 +114,7 @@ class Recovery:
         self._failures = 0
 
     def recover(self, error: ReplicationError, plan: TopicPlan | None) -> None:
-        """Sets topics aside, waits for a cluster, or waits before the next generation.
-
-        Args:
-            error: What ended a generation, or kept it from starting.
-            plan: That of the last generation, None if there was none.
-
-        Raises:
-            ReplicationError: *error*, if nothing can help.
-        """
+        """Sets topics aside, waits for a cluster, or waits before the next generation."""
         refused = self._context.refused_schemas.of(plan.topics if plan else ())
         if not self._choice.put_aside(refused, plan):
             self._recover(error, plan)
@@ -155,12 +142,7 @@ class Recovery:
             self.pause(error, is_start=plan is None)
 
     def pause(self, error: ReplicationError, *, is_start: bool = False) -> None:
-        """Waits before the next attempt, which a flow that is stopped meanwhile does not make.
-
-        Raises:
-            ReplicationError: *error*, if trying again cannot help, or did not help often enough,
-                or a drain is stopped before it has done what it is for.
-        """
+        """Waits before the next attempt, which a flow that is stopped meanwhile does not make."""
         self._failures += 1
         is_final = isinstance(error, QueryError) and error.is_final
         is_final = is_final or (isinstance(error, CallError) and error.is_denied)
@@ -180,11 +162,6 @@ class Recovery:
         self._stop.wait(pause)
 
     def _set_denied_aside(self, error: QueryError, plan: TopicPlan) -> None:
-        """Sets the topics aside that a user may no longer read or write.
-
-        Raises:
-            ClusterError: The refusal is not about topics.
-        """
         denied: dict[str, str] = {}
         try:
             denied = self._choice.denied(plan)
@@ -240,7 +217,6 @@ class Recovery:
 
 
 def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, str]:
-    """Returns what *error* says of records that cannot be copied, and what an operator can do."""
     found = {
         tp: f"{flow.target} rejects a record of {tp}, offset {record.offset}: {record.text}; "
         f"change the settings of {plan.topics[tp.topic]} on {flow.target} that reject it"

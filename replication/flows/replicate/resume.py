@@ -19,9 +19,6 @@ from replication.topics.topic_plan import TopicPlan
 class Acceptances:
     """The requests that are there now.
 
-    Args:
-        context: The flow.
-
     Attributes:
         accepted: By upstream partition; of two requests the newer one counts.
     """
@@ -64,9 +61,6 @@ class Acceptances:
 
 class PendingMoves:
     """The requests that are there now.
-
-    Args:
-        context: The flow.
 
     Attributes:
         wanted: By upstream partition; of two requests the newer one counts.
@@ -133,10 +127,6 @@ def settle_positions(
         generation: The number of the next generation.
         in_flight: As in `find_positions`.
         copy_lost: Copies again what was cut off the target, before anything is written.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-        StateError: The offset map cannot be written.
     """
     acceptances, moves = Acceptances(context), PendingMoves(context)
     find = partial(

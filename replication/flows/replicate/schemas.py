@@ -14,7 +14,7 @@ from typing import Final, Protocol, TypeVar
 
 from replication.backoff import Backoff
 from replication.flows.context import FlowContext
-from replication.flows.metadata.rounds import SchemaRounds
+from replication.flows.metadata import SchemaRounds
 from replication.flows.replicate.maintain import beside, surviving
 from replication.kafka.registry import PATIENCE_SECONDS, Registry, RegistryError
 from replication.schemas.values import Part, Version
@@ -101,14 +101,7 @@ class SparkExecutors:
 
 
 class SchemaDesk:
-    """The desk of one flow.
-
-    Args:
-        context: The flow, whose lease is held.
-        schemas: Brings schemas to the target.
-        executors: Whose records wait.
-        clock: Tells seconds.
-    """
+    """The desk of one flow."""
 
     def __init__(
         self,
@@ -139,7 +132,10 @@ class SchemaDesk:
         with self._lock, self._context.act("schemas") as may:
             if not may:
                 return
-            found = self._grouped(wants)
+            found = defaultdict[Wanted, list[WantedSchema]](list)
+            for want in wants:
+                if (topic := self._state.copied.get(want.remote.topic)) is not None:
+                    found[topic, want.part, want.id].append(want)
             self._state.waiting = frozenset(topic for topic, _, _ in found)
             for gone in self._since.keys() - found.keys():
                 self._forget(gone)
@@ -165,15 +161,7 @@ class SchemaDesk:
                 return None
             return f"{where} cannot be copied: {reason}"
 
-    def _grouped(self, wants: Iterable[WantedSchema]) -> dict[Wanted, list[WantedSchema]]:
-        found = defaultdict[Wanted, list[WantedSchema]](list)
-        for want in wants:
-            if (topic := self._state.copied.get(want.remote.topic)) is not None:
-                found[topic, want.part, want.id].append(want)
-        return found
-
     def _told_again(self, wanted: Wanted) -> bool:
-        """Returns whether there was an answer, which is told again."""
         topic, part, number = wanted
         known = self._known.of(topic, part)
         if number in known:
@@ -237,7 +225,12 @@ class SchemaDesk:
             if self._clock() - self._since[wanted] < WAIT_SECONDS:
                 self._context.log.warning("schemas_failed", topic=topic, text=error)
                 return
-            self._note_waiting(wanted, f"{where} waits for schema id {number}: {error}")
+            text = f"{where} waits for schema id {number}: {error}"
+            if wanted not in self._told:
+                self._told.add(wanted)
+                self._context.tables.record_event(
+                    self._flow, "schema-waits", text, reaction="retry", topic=wanted[0]
+                )
             if not self._holds_others_up(topic, records):
                 return
             reason = str(error)
@@ -249,14 +242,6 @@ class SchemaDesk:
         self._tell(wanted, {number: None})
         self._forget(wanted)
 
-    def _note_waiting(self, wanted: Wanted, text: str) -> None:
-        """Records once that a record has waited for long."""
-        if wanted not in self._told:
-            self._told.add(wanted)
-            self._context.tables.record_event(
-                self._flow, "schema-waits", text, reaction="retry", topic=wanted[0]
-            )
-
     def _holds_others_up(self, topic: str, records: Iterable[WantedSchema]) -> bool:
         """Returns whether others wait with *topic*: in its task, or for the end of its batch."""
         if all(record.is_alone for record in records):
@@ -265,11 +250,6 @@ class SchemaDesk:
         return self._context.config.mode == "drain" or bool(topics.keys() - {topic})
 
     def _refusal_of(self, wanted: Wanted, outcome: Outcome) -> str | None:
-        """Tells what was registered; returns why that was not possible.
-
-        Raises:
-            RegistryError: A registry did not answer.
-        """
         topic, part, number = wanted
         if number is None:
             return (
@@ -298,9 +278,6 @@ class SchemaDesk:
         """Logs what a GUID is at the target, or records once a topic that it is not there.
 
         The copy is right all the same, so its topic goes on.
-
-        Raises:
-            RegistryError: A registry did not answer.
         """
         source, target = self._flow.source, self._flow.target
         reason = (
@@ -348,23 +325,18 @@ ROUND_PATIENCE_SECONDS: Final = 300.0
 
 @contextmanager
 def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
-    """Keeps schemas in step during the block, as ``replication.schemas`` says.
-
-    Args:
-        context: Of a flow whose lease is held.
-        stop: Of the flow.
-
-    Raises:
-        GuardError: The target's registry has other schemas under the ids to be preserved.
-        ClusterError: A registry does not answer at the start.
-        StateError: The table of ids cannot be read.
-    """
+    """Keeps schemas in step during the block, as ``replication.schemas`` says."""
     config = context.config
     if config.schemas.mode == "none":
         yield
         return
     with ExitStack() as stack:
-        both = _registries(context)
+        flow, schemas = context.config.flow, context.config.schemas
+        patience = PATIENCE_SECONDS if context.config.translates else ROUND_PATIENCE_SECONDS
+        both = (
+            Registry(flow.source, schemas.source_registry, patience=patience),
+            Registry(flow.target, schemas.target_registry, patience=patience),
+        )
         rounds = None
         for registry in both:
             stack.callback(registry.close)
@@ -407,12 +379,3 @@ def schema_topics(context: FlowContext, plan: TopicPlan) -> str:
         f"{remote}:{'' if topic in plan.transforms else topic}" for topic, remote in topics.items()
     ]
     return ",".join([config.schemas.unframed, *sorted(named), ""]) if topics else ""
-
-
-def _registries(context: FlowContext) -> tuple[Registry, Registry]:
-    flow, schemas = context.config.flow, context.config.schemas
-    patience = PATIENCE_SECONDS if context.config.translates else ROUND_PATIENCE_SECONDS
-    return (
-        Registry(flow.source, schemas.source_registry, patience=patience),
-        Registry(flow.target, schemas.target_registry, patience=patience),
-    )

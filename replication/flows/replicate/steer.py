@@ -43,12 +43,7 @@ _SLICE_SECONDS: Final = 1.0
 
 
 class Steer:
-    """The changes of one flow, as its owner puts them in force.
-
-    Args:
-        context: The flow.
-        stored: The offset map.
-    """
+    """The changes of one flow, as its owner puts them in force."""
 
     def __init__(self, context: FlowContext, stored: MapWriter) -> None:
         self._context = context
@@ -90,11 +85,7 @@ class Steer:
         return self._context.steering.paused.covers(tp) or not remote_topics(config, [tp.topic])
 
     def look(self, *, is_running: bool = False) -> None:
-        """Notes that a plan is made by what is changed now; limits of what runs hold at once.
-
-        Raises:
-            GuardError: An operation holds the flow, and a drain would go on without it.
-        """
+        """Notes that a plan is made by what is changed now; limits of what runs hold at once."""
         self._looked = self._context.steering
         if is_running:
             apply_limits(self._context)
@@ -104,7 +95,13 @@ class Steer:
 
     def follow(self, plan: TopicPlan, generation: int) -> None:
         """Says that what the last look has found is in force, with *plan*."""
-        self._show(plan.paused)
+        self._paused = plan.paused
+        self._at_risk &= set(plan.paused)
+        offsets = self._stored.next_offsets if plan.paused else {}
+        topics = {tp.topic for tp in plan.paused}
+        self._context.board.pause(
+            {tp: offsets.get(tp) for tp in plan.paused}, remote_topics(self._context.config, topics)
+        )
         if self._looked is None or self._in_force is self._looked:
             return
         self._write_at = 0.0
@@ -112,15 +109,6 @@ class Steer:
         self._is_published = self._is_written = False
         self._risk_at = 0.0
         self.record(generation)
-
-    def _show(self, paused: tuple[TopicPartition, ...]) -> None:
-        """Notes what is *paused*, new partitions of paused topics included."""
-        self._paused = paused
-        self._at_risk &= set(paused)
-        offsets, topics = self._stored.next_offsets if paused else {}, {tp.topic for tp in paused}
-        self._context.board.pause(
-            {tp: offsets.get(tp) for tp in paused}, remote_topics(self._context.config, topics)
-        )
 
     def record(self, generation: int) -> None:
         """Writes down what is in force and was not yet; says what cannot be read, or is at risk."""
@@ -138,11 +126,7 @@ class Steer:
             self._say_at_risk()
 
     def _write(self, generation: int) -> None:
-        """Tells the commands that wait, then writes rows; does what is left of it.
-
-        Raises:
-            StateError, OSError, Py4JError: The state directory cannot be read or written.
-        """
+        """Tells the commands that wait, then writes rows; does what is left of it."""
         tables, steering, changes = self._context.tables, self._in_force, self._context.changes
         if restored := changes.restore():
             text = f"{restored} changes had disappeared from {tables.root}/_control: written again"
@@ -194,7 +178,6 @@ class Steer:
         return NewEvent("changed", text, "accept")
 
     def _say_unread(self, clock: float) -> None:
-        """Records an event for each object that has been unreadable for long."""
         old = {
             path: unread.text
             for path, unread in self._context.changes.unread.items()
@@ -238,7 +221,6 @@ class Steer:
 
 
 def _time_of(text: str) -> datetime | None:
-    """Returns when a change was made, as its writer says it; None if it does not."""
     try:
         return utc(seconds_of(text))
     except ValueError:

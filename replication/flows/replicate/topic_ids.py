@@ -116,11 +116,7 @@ class Rhythm:
 
 
 class TopicIdWatch:
-    """The looks at the topics of one flow's running queries; `close` ends them.
-
-    Attributes:
-        plan: The topics.
-    """
+    """The looks at the topics of one flow's running queries; `close` ends them."""
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self.plan = plan
@@ -199,7 +195,6 @@ class TopicIdWatch:
                 due = ended + max(rest, at_all.pause)
 
     def _look(self, plan: TopicPlan, names: frozenset[str]) -> ComparedIds:
-        """Looks once at the topics *names* of *plan*."""
         found = ComparedIds(unknown=names)
         try:
             found = self._compare(plan, names)

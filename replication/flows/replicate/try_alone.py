@@ -53,11 +53,6 @@ def try_alone(
 
     Returns:
         Whether there was such a record.
-
-    Raises:
-        QueryError: The target rejects a record, or Spark cannot read it.
-        ClusterError: A cluster does not answer.
-        StateError: The offset map cannot be written.
     """
     placed = map_writer.placed.intersection(plan.partitions)
     starts = {tp: positions[tp].upstream for tp in placed}
@@ -131,45 +126,34 @@ def _copy(
     windows: Windows,
     number: int,
 ) -> None:
-    """Copies *windows* by Spark jobs of a generation of its own, one for each codec."""
     for part in plan.by_codec():
         own = {tp: window for tp, window in windows.items() if tp.topic in part.topics}
         if own:
-            _copy_part(context, part, map_writer, positions, own, number)
-
-
-def _copy_part(
-    context: FlowContext,
-    plan: TopicPlan,
-    map_writer: MapWriter,
-    positions: Mapping[TopicPartition, Position],
-    windows: Windows,
-    number: int,
-) -> None:
-    config, spark = compressing(context.config, plan), context.spark
-    limits = Rejections().call(context.target.max_message_bytes, plan.topics.values())
-    options = sink(config, spark, limits, min(len(windows), task_slots(spark)))
-    reports = Reports(context, plan, number)
-    shared = {tp for tp in windows if plan.is_shared(tp)}
-    pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
-    failure: Exception | None = None
-    try:
-        records = crossing(config, plan, read_windows(spark, config.source.consumer, windows))
-        schemas = schema_topics(context, plan)
-        with generation_tag(spark, config.flow, number, limits=limits, schemas=schemas):
-            records.write.format("kafka").options(**options).save()
-    except (PySparkException, Py4JJavaError) as error:
-        failure = error
-    finally:
-        with suppress(Py4JError, ProgressGapError):  # what is missing there is copied once more
-            reports.finish()
-            reports.add_to(pending)
-        reports.count(pending.take_new())
-        reports.close()
-    copied = {tp: runs for tp, runs in pending.take().items() if tp in shared}
-    record_copied(context, plan, map_writer, FinishedRuns(number, copied, plan.source_ids))
-    if failure is not None:
-        raise explain(config.flow, failure, reports.rejected) from failure
+            config, spark = compressing(context.config, part), context.spark
+            limits = Rejections().call(context.target.max_message_bytes, part.topics.values())
+            options = sink(config, spark, limits, min(len(own), task_slots(spark)))
+            reports = Reports(context, part, number)
+            shared = {tp for tp in own if part.is_shared(tp)}
+            pending = PendingRuns(positions, spacing=reports.spacing, shared=shared)
+            failure: Exception | None = None
+            try:
+                records = crossing(config, part, read_windows(spark, config.source.consumer, own))
+                schemas = schema_topics(context, part)
+                with generation_tag(spark, config.flow, number, limits=limits, schemas=schemas):
+                    records.write.format("kafka").options(**options).save()
+            except (PySparkException, Py4JJavaError) as error:
+                failure = error
+            finally:
+                # what is missing there is copied once more
+                with suppress(Py4JError, ProgressGapError):
+                    reports.finish()
+                    reports.add_to(pending)
+                reports.count(pending.take_new())
+                reports.close()
+            copied = {tp: runs for tp, runs in pending.take().items() if tp in shared}
+            record_copied(context, part, map_writer, FinishedRuns(number, copied, part.source_ids))
+            if failure is not None:
+                raise explain(config.flow, failure, reports.rejected) from failure
 
 
 def record_copied(

@@ -46,17 +46,7 @@ Ends = dict[TopicPartition, int]
 
 
 def rehearse(context: FlowContext, plan: TopicPlan, ends: Ends) -> None:
-    """Rehearses the start of *context* for one partition of *plan*, one with records if there is.
-
-    Args:
-        context: The flow.
-        plan: Its topics.
-        ends: Where the source's partitions end.
-
-    Raises:
-        ClusterError: A cluster does not answer.
-        QueryError: A query fails.
-    """
+    """Rehearses the start of *context* for one partition of *plan*, one with records if it has."""
     remote_ends = context.target.log_ends(plan.copies.values())
     filled = _filled(context.source, ends)
     remote_filled = _filled(context.target, remote_ends)
@@ -69,7 +59,6 @@ def rehearse(context: FlowContext, plan: TopicPlan, ends: Ends) -> None:
 
 
 def _filled(cluster: Cluster, ends: Ends) -> set[TopicPartition]:
-    """Returns the partitions that hold a record, or a marker, before their *ends*."""
     begins = cluster.earliest(ends)
     return {tp for tp, end in ends.items() if tp in begins and begins[tp] < end}
 
@@ -82,10 +71,7 @@ def _count(
     consumer = context.config.source.consumer
     read = partial(read_windows, context.spark, consumer, sharing=sharing(context))
     offsets_after(read, {tp: RecordSpan(end - 1, 1)}, {tp: end}, rule)
-    with (
-        Originals(context, rule) as source,
-        Copies(context, rule, "read_uncommitted") as target,
-    ):
+    with Originals(context, rule) as source, Copies(context, rule, "read_uncommitted") as target:
         source.visit({tp: (end - 1, end)}, lambda _tp, _one: None)
         target.visit({part.copy_of(tp): (remote_end - 1, remote_end)}, lambda _tp, _one: None)
 
@@ -111,11 +97,7 @@ REFRESH_SECONDS: Final = 300.0
 
 
 class Warmth(AbstractContextManager["Warmth"]):
-    """Keeps one flow ready to start, in a thread of its own, until `end` or the end of the block.
-
-    Args:
-        context: The flow, which another process may have.
-    """
+    """Keeps one flow ready to start, in a thread of its own, until `end` or the block's end."""
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
@@ -127,13 +109,11 @@ class Warmth(AbstractContextManager["Warmth"]):
         )
 
     def __enter__(self) -> "Warmth":  # noqa: PYI034 - typing has Self from 3.11
-        """Begins, if the process stands by and the flow is to run for long."""
         if self._context.standby and self._context.config.mode != "drain":
             self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it."""
         self.end()
 
     def end(self) -> None:
@@ -148,7 +128,6 @@ class Warmth(AbstractContextManager["Warmth"]):
                 due = time.monotonic() + REFRESH_SECONDS
 
     def _warm_up(self) -> None:
-        """Does it once, and says whether the flow is ready, if that is new."""
         began, said, log = time.monotonic(), self._is_said, self._context.log
         try:
             plan = self._look()

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic, plain_records
 from replication.errors import GuardError, NoAnswerError
-from replication.flows.checkpoints.rounds import Checkpoints
-from replication.flows.metadata.query import MetadataSync
+from replication.flows.checkpoints import Checkpoints
+from replication.flows.metadata import MetadataSync
 from replication.model import Committed, Source, TopicPartition
 from replication.state.tables import reader_of
 from tests.support.checkpoints import emitted

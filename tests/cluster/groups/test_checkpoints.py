@@ -16,7 +16,7 @@ from replication.demo.workload import (
     plain_records,
     send_transactions,
 )
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.context import FlowContext
 from replication.kafka.reader import read_records
 from replication.mm2.wire import Checkpoint

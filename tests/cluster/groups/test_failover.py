@@ -22,7 +22,7 @@ from replication.demo.workload import (
     plain_records,
     send_transactions,
 )
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.model import Committed, TopicPartition
 from tests.support.cli import ok, run
 from tests.support.failover import PARTITIONS, drain, send, table

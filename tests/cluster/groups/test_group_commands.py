@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from replication.cli.main import main
 from replication.demo.workload import create_topic
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.model import Committed, TopicPartition
 from tests.support.checkpoints import config_of, emitted, replicated
 from tests.support.cli import ok, run

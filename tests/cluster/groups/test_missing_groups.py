@@ -14,7 +14,7 @@ from replication.control.failover import failover_offsets
 from replication.control.groups import FlowView
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.errors import ClusterError
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.context import FlowContext
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition

@@ -7,7 +7,7 @@ import pytest
 from confluent_kafka import Consumer
 from pyspark.sql import SparkSession
 
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.kafka.consumer_groups import Groups
 from replication.model import Committed, TopicPartition
 from tests.support.checkpoints import config_of, emitted, replicated

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import Bounded, Exact, OffsetMap, translate
 from replication.state.locks import hold_jobs

@@ -12,7 +12,7 @@ from replication.app.background import background_heartbeats
 from replication.control.failover import failover_offsets
 from replication.control.groups import open_view
 from replication.demo.topic_log import log_ends
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.groups.csv_file import to_csv
 from replication.model import Committed, Flow, TopicPartition

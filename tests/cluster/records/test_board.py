@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.model import Committed, TopicPartition
 from tests.support.checkpoints import config_of
 from tests.support.flows import RunningFlow

@@ -11,7 +11,7 @@ from replication.app.admission import Admission
 from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.model import Committed, Flow, TopicPartition
 from replication.offsets.map import Exact, OffsetMap
 from replication.state.delta import DeltaReader

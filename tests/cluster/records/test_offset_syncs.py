@@ -7,7 +7,7 @@ from threading import Event
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.api import RecordSender
 from replication.kafka.clients import open_sender

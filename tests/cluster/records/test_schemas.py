@@ -13,7 +13,7 @@ from replication.demo.play import MirrorProcess
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import GuardError
-from replication.flows.metadata import rounds
+from replication.flows import metadata
 from replication.model import Mode
 from tests.support.commands import spark_submit, start_mirror
 from tests.support.events import kinds_of_topics
@@ -298,7 +298,7 @@ def test_a_limit_of_requests_holds_up_no_record_and_the_rest_of_the_schemas_foll
     registries: Registries,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(rounds, "START_SECONDS", 1.0)
+    monkeypatch.setattr(metadata, "START_SECONDS", 1.0)
     (source, target), (a, b) = clusters, registries
     create_topic(source.bootstrap, topic_name, 1)
     for number in range(80):

@@ -14,7 +14,7 @@ from replication.demo.brokers import Broker
 from replication.demo.compare import fits
 from replication.demo.topic_log import Content, TopicLog
 from replication.demo.workload import ProducedRecord, create_compacted_topic, create_topic
-from replication.flows.checkpoints.rounds import Checkpoints
+from replication.flows.checkpoints import Checkpoints
 from replication.flows.replicate.idle import IdlePartitions
 from replication.model import Committed, Flow, Position, TopicPartition
 from replication.offsets.map import Exact, OffsetMap

@@ -17,7 +17,7 @@ from replication.control.steer import new_change
 from replication.demo.brokers import Broker, BrokerSettings, two_clusters
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
-from replication.flows.metadata.rounds import AclSync
+from replication.flows.metadata import AclSync
 from replication.kafka.acls import TopicAcls
 from replication.model import TopicAcl
 from replication.spark.session import jvm_of

@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
-from replication.flows.metadata.rounds import Deletions
+from replication.flows.metadata import Deletions
 from replication.state.tables import Tables, now
 from replication.upkeep.prepare import prepare_topics
 from tests.support.events import kinds_of_topics

@@ -14,8 +14,8 @@ from replication.control.groups import FlowView, group_status
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, StateError
-from replication.flows.checkpoints.rounds import Checkpoints
-from replication.flows.metadata.query import MetadataSync
+from replication.flows.checkpoints import Checkpoints
+from replication.flows.metadata import MetadataSync
 from replication.groups.csv_file import GroupOffset
 from replication.groups.positions import Move, SyncAnswer
 from replication.kafka.consumer_groups import Groups

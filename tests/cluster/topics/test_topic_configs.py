@@ -13,7 +13,7 @@ from replication.config.tree import FlowConfig
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext
-from replication.flows.metadata.rounds import ConfigSync
+from replication.flows.metadata import ConfigSync
 from replication.model import Job
 from replication.state.tables import Tables
 from replication.topics.configs import Applied, SyncHistory, TopicKey

@@ -107,11 +107,11 @@ SUBJECTS: Final = (
         _cluster("records/*", "outages/*"),
     ),
     Subject(
-        ("replication/flows/metadata/*", "replication/topics/*", "replication/upkeep/*"),
+        ("replication/flows/metadata.py", "replication/topics/*", "replication/upkeep/*"),
         _cluster("topics/*"),
     ),
     Subject(
-        ("replication/flows/observe/*", "replication/flows/publish/*", "replication/figures/*"),
+        ("replication/flows/observe/*", "replication/flows/publisher.py", "replication/figures/*"),
         tuple(
             f"tests/ops/test_{name}*.py"
             for name in ("all", "causes", "co", "driver", "known", "marker", "silent", "status")

@@ -1,4 +1,7 @@
-"""Rounds that keep remote topics in step with their source: settings, ACLs, deletions, schemas."""
+"""What describes remote topics, kept in step with the source: settings, ACLs, deletions, schemas.
+
+One query does the rounds of the first three; schemas are registered by threads of the flow.
+"""
 
 import time
 from collections import defaultdict
@@ -7,16 +10,22 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from datetime import timedelta
 from functools import partial
 from threading import Event
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
-from replication.errors import GuardError
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from replication import log_events
+from replication.config.tree import FlowConfig
+from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Rejections
-from replication.kafka.diagnosis import CallError
+from replication.kafka.diagnosis import CallError, InterruptedCallError
 from replication.kafka.registry import Registry, RegistryError
 from replication.model import NewEvent, TopicAcl
 from replication.schemas.difference import RegistryDifference
+from replication.spark.counting import trigger_stream
 from replication.state.tables import now, reader_of
 from replication.topics.acls import AclHistory
 from replication.topics.configs import SyncHistory
@@ -64,11 +73,7 @@ class FlowHistory(Generic[ValueT]):
         self._value: ValueT | None = None
 
     def get(self) -> ValueT:
-        """Returns the value, which the caller brings up to date with what it appends.
-
-        Raises:
-            StateError: The table cannot be read.
-        """
+        """Returns the value, which the caller brings up to date with what it appends."""
         if self._value is None:
             self._value = self._read(reader_of(self._tables).rows(self._table, self._flow))
         return self._value
@@ -78,11 +83,7 @@ class FlowHistory(Generic[ValueT]):
         self._value = None
 
     def append(self, rows: Rows) -> list[dict[str, Any]]:
-        """Appends *rows*, and returns them with the flow and the time.
-
-        Raises:
-            StateError: The table cannot be written.
-        """
+        """Appends *rows*, and returns them with the flow and the time."""
         at = now()
         complete = [{"flow": str(self._flow), **row, "at": at} for row in rows]
         self._tables.append(self._table, complete)
@@ -115,27 +116,18 @@ class AclSync:
         return self._context.config.acls.sync_interval_seconds
 
     def round(self) -> None:
-        """Compares the ACLs of all topics and changes what differs.
-
-        Raises:
-            ClusterError: A cluster does not answer; the next round compares again.
-            StateError: The tables cannot be read or written.
-        """
+        """Compares the ACLs of all topics and changes what differs."""
         try:
             self._sync()
         except NoAclsError as error:
-            self._report_problem(error)
+            if str(error) != self._problem:
+                self._problem = str(error)
+                if error.has_authorizer:
+                    self._context.log.warning("acls_not_copied", text=error)
+                else:
+                    self._context.log.info("acls_not_copied", text=error)
         else:
             self._problem = ""
-
-    def _report_problem(self, error: NoAclsError) -> None:
-        """Logs what keeps ACLs from being copied, once until it changes."""
-        if str(error) != self._problem:
-            self._problem = str(error)
-            if error.has_authorizer:
-                self._context.log.warning("acls_not_copied", text=error)
-            else:
-                self._context.log.info("acls_not_copied", text=error)
 
     def _sync(self) -> None:
         config, jvm, history = self._context.config, self._context.jvm, self.history.get()
@@ -173,7 +165,6 @@ class AclSync:
         )
 
     def _report_restored(self, acls: Iterable[TopicAcl]) -> None:
-        """Writes one event for the ACLs that somebody else removed on the target."""
         text = ", ".join(map(str, sorted(acls)))
         if text:
             flow = self._flow
@@ -187,7 +178,6 @@ class AclSync:
             )
 
     def _report(self, outcomes: Iterable[AclOutcome]) -> None:
-        """Logs each action and topic, and writes an event for each reason of a rejection."""
         flow, grouped, events = self._flow, defaultdict(list), []
         for outcome in outcomes:
             grouped[outcome.action, outcome.acl.topic, outcome.rejection].append(str(outcome.acl))
@@ -248,12 +238,7 @@ class ConfigSync:
         return self._context.config.topic_configs.sync_interval_seconds
 
     def round(self) -> None:
-        """Compares all remote topics and changes what differs.
-
-        Raises:
-            ClusterError: A cluster does not answer; the next round compares again.
-            StateError: The tables cannot be read or written.
-        """
+        """Compares all remote topics and changes what differs."""
         context, history = self._context, self.history.get()
         planned = plan_config_sync(
             self._context.config, context.source, context.target, history.applied
@@ -266,30 +251,8 @@ class ConfigSync:
             if not history.was_rejected(outcome.topic.key, outcome.change)
             or outcome.rejection is None
         ]
-        self._report_outcomes(news)
-        self._record(news, history)
-
-    def _conflicts(self, topic: TopicChanges, history: SyncHistory) -> list[NewEvent]:
-        """Returns an event for settings that others changed, before they are overwritten."""
-        changes = [
-            str(change)
-            for change in topic.changes
-            if change.is_conflict and not history.was_rejected(topic.key, change)
-        ]
-        if not changes:
-            return []
-        text = (
-            f"settings of {topic.remote.name} on {self._flow.target} were changed by "
-            f"somebody else and get the values of {topic.topic} on {self._flow.source} "
-            f"again: {', '.join(changes)}. To leave a setting alone, add it to "
-            "config.properties.exclude"
-        )
-        return [NewEvent("config-overwritten", text, "overwrite", {"topic": topic.remote.name})]
-
-    def _report_outcomes(self, outcomes: Iterable[SettingOutcome]) -> None:
-        """Logs each changed topic, and writes an event for each reason of a rejection."""
         grouped, events = defaultdict(list), []
-        for outcome in outcomes:
+        for outcome in news:
             if outcome.change.is_due:
                 grouped[outcome.topic.remote.name, outcome.rejection].append(str(outcome.change))
         for (remote, rejection), changes in grouped.items():
@@ -304,6 +267,23 @@ class ConfigSync:
             )
             events.append(NewEvent("config-rejected", rejected, "retry", {"topic": remote}))
         self._context.tables.record_events(self._flow, events)
+        self._record(news, history)
+
+    def _conflicts(self, topic: TopicChanges, history: SyncHistory) -> list[NewEvent]:
+        changes = [
+            str(change)
+            for change in topic.changes
+            if change.is_conflict and not history.was_rejected(topic.key, change)
+        ]
+        if not changes:
+            return []
+        text = (
+            f"settings of {topic.remote.name} on {self._flow.target} were changed by "
+            f"somebody else and get the values of {topic.topic} on {self._flow.source} "
+            f"again: {', '.join(changes)}. To leave a setting alone, add it to "
+            "config.properties.exclude"
+        )
+        return [NewEvent("config-overwritten", text, "overwrite", {"topic": topic.remote.name})]
 
     def _record(self, outcomes: Sequence[SettingOutcome], history: SyncHistory) -> None:
         self.history.append(
@@ -349,21 +329,34 @@ class Deletions:
         return max(DELETIONS_LEAST_SECONDS, self._context.config.refresh_topics_interval_seconds)
 
     def round(self) -> None:
-        """Compares what was replicated with both clusters.
-
-        Raises:
-            ClusterError: A cluster does not answer.
-            StateError: The tables cannot be read or written.
-        """
+        """Compares what was replicated with both clusters."""
         config = self._context.config
-        known = self._replicated()
+        reader = reader_of(self._context.tables)
+        rows = [
+            Replicated(row["topic"], row["topic_id"], row["remote_topic"], row["remote_id"])
+            for row in reader.newest("topics", self._flow, ["topic"], ["at"])
+            if row.get("remote_id")  # a table of an earlier version has none
+        ]
+        selected = set(replicated_topics(self._context.config, [row.topic for row in rows]))
+        known = [row for row in rows if row.topic in selected]
         if not known:
             return
         grace = timedelta(seconds=config.deletions.grace_seconds)
         after = grace if config.deletions.enabled else None
         topics = self._topics(known)
         plan = plan_deletions(known, topics, self.history.get(), now(), after)
-        self._report_missing(plan.missing, topics, after)
+        flow = self._flow
+        events = (
+            NewEvent(
+                "source-topic-deleted",
+                f"topic {replicated.topic} no longer exists on {flow.source}; its remote topic "
+                f"{replicated.remote} {fate(replicated, topics, flow.target, after)}",
+                "keep",
+                {"topic": replicated.topic},
+            )
+            for replicated in plan.missing
+        )
+        self._context.tables.record_events(flow, events)
         self._record(MISSING, plan.missing)
         self._record(BACK, plan.back)
         self._delete(plan.delete)
@@ -375,17 +368,6 @@ class Deletions:
                 "delete their remote topics by hand",
             )
         self._is_doubtful = plan.is_doubtful
-
-    def _replicated(self) -> list[Replicated]:
-        """Returns what the flow replicated last, of the topics that it still selects."""
-        reader = reader_of(self._context.tables)
-        rows = [
-            Replicated(row["topic"], row["topic_id"], row["remote_topic"], row["remote_id"])
-            for row in reader.newest("topics", self._flow, ["topic"], ["at"])
-            if row.get("remote_id")  # a table of an earlier version has none
-        ]
-        selected = set(replicated_topics(self._context.config, [row.topic for row in rows]))
-        return [row for row in rows if row.topic in selected]
 
     def _topics(self, known: Iterable[Replicated]) -> Topics:
         """Returns what exists. A topic that the user may not describe does not count as deleted."""
@@ -404,22 +386,6 @@ class Deletions:
             of_target.texts,
         )
 
-    def _report_missing(
-        self, missing: Iterable[Replicated], topics: Topics, grace: timedelta | None
-    ) -> None:
-        flow = self._flow
-        events = (
-            NewEvent(
-                "source-topic-deleted",
-                f"topic {replicated.topic} no longer exists on {flow.source}; its remote topic "
-                f"{replicated.remote} {fate(replicated, topics, flow.target, grace)}",
-                "keep",
-                {"topic": replicated.topic},
-            )
-            for replicated in missing
-        )
-        self._context.tables.record_events(flow, events)
-
     def _delete(self, topics: Iterable[Replicated]) -> None:
         """Deletes remote topics; one that the target does not delete is reported once."""
         flow, grace_seconds = self._flow, self._context.config.deletions.grace_seconds
@@ -432,7 +398,17 @@ class Deletions:
             except CallError as error:
                 if error.is_temporary:
                     raise
-                self._report_rejected(replicated, str(error))
+                reason = str(error)
+                if self._rejected.get(replicated.remote) != reason:
+                    self._rejected[replicated.remote] = reason
+                    self._context.tables.record_event(
+                        self._flow,
+                        "deletion-rejected",
+                        f"{reason}. The deletion of {replicated.remote} is tried again at every "
+                        "round",
+                        replicated=replicated.topic,
+                        reaction="retry",
+                    )
                 continue
             self._context.tables.record_event(
                 flow,
@@ -443,17 +419,6 @@ class Deletions:
                 reaction="delete",
             )
             self._record(DELETED, [replicated])
-
-    def _report_rejected(self, topic: Replicated, reason: str) -> None:
-        if self._rejected.get(topic.remote) != reason:
-            self._rejected[topic.remote] = reason
-            self._context.tables.record_event(
-                self._flow,
-                "deletion-rejected",
-                f"{reason}. The deletion of {topic.remote} is tried again at every round",
-                topic=topic.topic,
-                reaction="retry",
-            )
 
     def _record(self, state: str, topics: Iterable[Replicated]) -> None:
         rows = self.history.append(
@@ -482,13 +447,7 @@ LOOK_SECONDS: Final = 0.2
 
 
 class SchemaRounds:
-    """One flow's rounds.
-
-    Args:
-        context: The flow, whose lease is held.
-        source: The registry of its source.
-        target: That of its target.
-    """
+    """One flow's rounds."""
 
     def __init__(self, context: FlowContext, source: Registry, target: Registry) -> None:
         self._context = context
@@ -506,12 +465,7 @@ class SchemaRounds:
         return SCHEMAS_LEAST_SECONDS
 
     def begin(self, stop: Event) -> None:
-        """Does the first round, before any record is copied, unless that takes very long.
-
-        Raises:
-            GuardError: The target's registry has other schemas under the ids.
-            RegistryError: A registry does not answer, after some tries.
-        """
+        """Does the first round, before any record is copied, unless that takes very long."""
         thread = ThreadPoolExecutor(1, "first schemas")
         self._first = first = thread.submit(self._try)
         thread.shutdown(wait=False)
@@ -532,12 +486,7 @@ class SchemaRounds:
         first.result()
 
     def finish(self, stop: Event) -> None:
-        """Waits until the first round is over, unless the flow is stopped.
-
-        Raises:
-            GuardError: As `begin`, whose time was over.
-            RegistryError: The same.
-        """
+        """Waits until the first round is over, unless the flow is stopped."""
         first = self._first
         while first is not None and not stop.is_set():
             if _is_done(first):
@@ -551,26 +500,29 @@ class SchemaRounds:
             registry.interrupt()
 
     def look(self) -> None:
-        """Registers what is new at the source.
-
-        Raises:
-            RegistryError: A registry does not answer; the next round tries again.
-        """
+        """Registers what is new at the source."""
         try:
             if (first := self._first) is not None:
                 try:
                     first.result()
                 finally:
                     self._first = None
-            self._look()
+            found = self._compare()
+            if found.conflicts:
+                raise self._refusal(found)
+            self._told = ""
+            self._register(found)
         except GuardError as error:
-            self._note(str(error))
+            text = str(error)
+            if text != self._told:
+                self._told = text
+                flow = self._context.config.flow
+                self._context.tables.record_event(flow, "schema-conflict", text, reaction="keep")
         except RegistryError:
             if not self._over.is_set():
                 raise
 
     def _try(self) -> None:
-        """Does the first round, with some tries."""
         while True:
             try:
                 found = self._compare()
@@ -585,20 +537,6 @@ class SchemaRounds:
                 self._context.log.warning("schemas_failed", text=error)
             else:
                 return
-
-    def _look(self) -> None:
-        found = self._compare()
-        if found.conflicts:
-            raise self._refusal(found)
-        self._told = ""
-        self._register(found)
-
-    def _note(self, text: str) -> None:
-        """Records a conflict once."""
-        if text != self._told:
-            self._told = text
-            flow = self._context.config.flow
-            self._context.tables.record_event(flow, "schema-conflict", text, reaction="keep")
 
     def _refusal(self, found: RegistryDifference) -> GuardError:
         return refusal(str(self._context.config.flow), found, self._target.address)
@@ -619,3 +557,96 @@ class SchemaRounds:
 
 def _is_done(first: "Future[None]") -> bool:
     return bool(wait([first], LOOK_SECONDS).done)
+
+
+class Sync(Protocol):
+    """One thing that is kept in step, such as settings."""
+
+    @property
+    def failure(self) -> log_events.Event:
+        """The log's event for a round that failed."""
+
+    @property
+    def interval_seconds(self) -> int:
+        """Between two rounds."""
+
+    @property
+    def history(self) -> FlowHistory[Any]:
+        """What earlier rounds did."""
+
+    def round(self) -> None:
+        """Compares source and target, and changes what differs; an error ends this round only."""
+
+
+def is_wanted(config: FlowConfig) -> bool:
+    """Returns whether the flow keeps anything in step."""
+    return (
+        config.topic_configs.sync_enabled
+        or config.acls.sync_enabled
+        or config.refresh_topics_enabled
+    )
+
+
+class MetadataSync:
+    """Everything that one flow keeps in step."""
+
+    def __init__(self, context: FlowContext) -> None:
+        config = context.config
+        self._context = context
+        self._configs = [ConfigSync(context)] if config.topic_configs.sync_enabled else []
+        self._others: list[Sync] = []
+        if config.acls.sync_enabled:
+            self._others.append(AclSync(context))
+        if config.refresh_topics_enabled:
+            self._others.append(Deletions(context))
+
+    def query(self) -> DataStreamWriter:
+        """Returns the query that does each part's rounds, at once and then at its interval."""
+        parts = [*self._configs, *self._others]
+        for part in parts:
+            part.history.forget()
+        shortest = min(part.interval_seconds for part in parts)
+        due_at = dict.fromkeys(parts, 0.0)
+
+        def tick(_rows: DataFrame, _batch: int) -> None:
+            if self._context.steering.held:
+                return  # all of it is due as soon as the flow is released
+            now = time.monotonic()
+            for part in [part for part, due in due_at.items() if due <= now]:
+                # earlier by at most one trigger, so that none is left out for a moment too soon
+                due_at[part] = now + part.interval_seconds - shortest
+                try:
+                    self._try(part)
+                except InterruptedCallError as error:
+                    self._context.log.info("metadata_round_interrupted", text=error)
+
+        rows = trigger_stream(self._context.tables.spark)
+        return rows.writeStream.foreachBatch(tick).trigger(processingTime=f"{shortest} seconds")
+
+    def round(self) -> StateError | None:
+        """Does one round of everything, for a drain, before the records are copied.
+
+        Returns:
+            Why a table of another part than the settings cannot be read or written.
+
+        Raises:
+            ClusterError: A cluster does not answer, so the settings of remote topics are unknown:
+                the target might delete what is copied.
+            StateError: The table of these settings cannot be read or written.
+        """
+        for part in self._configs:
+            part.round()
+        errors = [self._try(other) for other in self._others]
+        return next((error for error in errors if isinstance(error, StateError)), None)
+
+    def _try(self, part: Sync) -> ReplicationError | None:
+        """Does one round of *part*; logs and returns the error that ends it.
+
+        A round that meets a hold does no more: each act on the target asks for it.
+        """
+        try:
+            part.round()
+        except (ClusterError, StateError) as error:
+            self._context.log.warning(part.failure, text=error)
+            return error
+        return None

@@ -93,7 +93,6 @@ class TopicTurns:
     def _take(
         self, topics: Collection[str], values: Mapping[str, bytes], left: float
     ) -> dict[str, bytes]:
-        """Returns the values of the first of *topics*, until no more bytes than that are *left*."""
         taken: dict[str, bytes] = {}
         for topic in topics:
             if self._budget <= max(left, 0.0):
@@ -123,12 +122,7 @@ class Holders(Protocol):
 
 
 class FlowPublisher:
-    """The words of one flow; for one thread at a time.
-
-    Args:
-        config: The flow.
-        clients: Those of its target; its own by default.
-    """
+    """The words of one flow; for one thread at a time."""
 
     def __init__(self, config: FlowConfig, clients: StatusClients | None = None) -> None:
         self._config = config
@@ -155,9 +149,14 @@ class FlowPublisher:
             try:
                 self._write(observed, holders)
             except ReplicationError as error:
-                self._report(error)
+                self._turns.forget()
+                if error.cause != self._failure:
+                    self._failure = error.cause
+                    self.log.warning("status_not_published", text=error)
             else:
-                self._note_written()
+                if self._failure:
+                    self._failure = ""
+                    self.log.info("status_published_again")
 
     @property
     def skew(self) -> Skew | None:
@@ -179,17 +178,6 @@ class FlowPublisher:
         records = [(key.encode(), value) for key, value in words.items()]
         if self._topic.write(records, WRITE_SECONDS):
             self._turns.forget()
-
-    def _report(self, error: ReplicationError) -> None:
-        self._turns.forget()
-        if error.cause != self._failure:
-            self._failure = error.cause
-            self.log.warning("status_not_published", text=error)
-
-    def _note_written(self) -> None:
-        if self._failure:
-            self._failure = ""
-            self.log.info("status_published_again")
 
 
 class Publishers(AbstractContextManager["Publishers"]):
@@ -220,7 +208,6 @@ class Publishers(AbstractContextManager["Publishers"]):
         ]
 
     def __enter__(self) -> "Publishers":  # noqa: PYI034 - typing has Self from 3.11
-        """Begins to write."""
         for thread in self._threads:
             thread.start()
         return self
@@ -245,19 +232,16 @@ class Publishers(AbstractContextManager["Publishers"]):
             return
         if observed.state in ENDED:
             self._has_ended.add(observed.flow)
-            self._say_last(observed)
+            self._newest.pop(observed.flow, None)
+            holders = self._holders[observed.flow](at_end=True)
+            thread = threading.Thread(
+                target=self._publish, args=(observed, holders), name="last word", daemon=True
+            )
+            thread.start()
+            thread.join(LAST_SECONDS)
         else:
             self._newest[observed.flow] = observed
             self._news[observed.flow.target].set()
-
-    def _say_last(self, observed: Observation) -> None:
-        self._newest.pop(observed.flow, None)
-        holders = self._holders[observed.flow](at_end=True)
-        thread = threading.Thread(
-            target=self._publish, args=(observed, holders), name="last word", daemon=True
-        )
-        thread.start()
-        thread.join(LAST_SECONDS)
 
     def _run(self, target: str) -> None:
         news = self._news[target]
@@ -329,7 +313,6 @@ def _counted(copying: Copying) -> dict[str, float]:
 
 
 def _owner(context: FlowContext, job: Job) -> Owner | None:
-    """Returns this process as the owner of the records, or of the part that it runs alone."""
     own = ("",) if runs(job, "records") else ("checkpoints", "metadata")
     for name in own:
         if (lease := context.held.get(name)) is not None:

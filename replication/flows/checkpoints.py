@@ -7,7 +7,7 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, partial
 from itertools import groupby
 from threading import Event, Lock
@@ -69,9 +69,6 @@ class RejectedGroups:
             cluster: Its alias.
             topic: The internal topic that takes no record of them; None for their offsets.
             accepted: Groups of which it has just taken what is meant here.
-
-        Raises:
-            StateError: The events cannot be read, and there is something to report.
         """
         try:
             known = self._get()
@@ -161,20 +158,13 @@ class Emission:
             self._seen[position.key] = (offset, since if then == offset else now)
 
     def newest(self) -> dict[GroupPartition, Checkpoint]:
-        """Returns each key's newest checkpoint, whoever wrote it; reads the topic only once.
-
-        Raises:
-            ClusterError: The target does not answer.
-        """
+        """Returns each key's newest checkpoint, whoever wrote it; reads the topic only once."""
         if self._newest is None:
-            self._create()
+            with self._context.act("checkpoints") as may:
+                if may and self._context.config.groups.checkpoints_enabled:
+                    self._topic.create()
             self._newest = read_checkpoints(self._topic)
         return self._newest
-
-    def _create(self) -> None:
-        with self._context.act("checkpoints") as may:
-            if may and self._context.config.groups.checkpoints_enabled:
-                self._topic.create()
 
     def forget(self) -> None:
         """Makes `newest` read the topic again: another process may have emitted meanwhile."""
@@ -184,16 +174,22 @@ class Emission:
         """Emits a checkpoint for each of *positions* that needs one.
 
         A group whose checkpoint the target rejects is reported once.
-
-        Raises:
-            ClusterError: The target does not answer, or rejects all checkpoints.
         """
         newest, changed = self.newest(), []
         for position in positions:
             if should_emit(position, newest.get(position.key)):
                 changed.append(position)
-            elif isinstance(position.answer, NoAnswer):
-                self._warn_once(position, position.answer)
+            elif isinstance(answer := position.answer, NoAnswer):
+                if position.key in self._unanswered:
+                    continue
+                self._unanswered.add(position.key)
+                self._context.log.warning(
+                    "group_without_checkpoint",
+                    group=position.group,
+                    partition=position.upstream,
+                    offset=position.committed.offset,
+                    text=f"{answer.reason}; the first offset with an answer is {answer.first}",
+                )
         if not changed:
             return
         encoded, unfit = list[tuple[GroupPosition, tuple[bytes, bytes]]](), dict[str, str]()
@@ -228,9 +224,6 @@ class Emission:
         """Appends what was emitted to the table ``checkpoints``, if that is due or *at_once*.
 
         Rows that cannot be written are kept for the next time, unless *at_once*.
-
-        Raises:
-            StateError: The table cannot be written, and this was the last try.
         """
         is_due = time.monotonic() - self._written_at >= HISTORY_SECONDS
         if not self._history or not (at_once or is_due):
@@ -244,17 +237,6 @@ class Emission:
             self._context.log.warning("checkpoint_history_late", text=error)
         else:
             self._history = []
-
-    def _warn_once(self, position: GroupPosition, answer: NoAnswer) -> None:
-        if position.key not in self._unanswered:
-            self._unanswered.add(position.key)
-            self._context.log.warning(
-                "group_without_checkpoint",
-                group=position.group,
-                partition=position.upstream,
-                offset=position.committed.offset,
-                text=f"{answer.reason}; the first offset with an answer is {answer.first}",
-            )
 
     def _row(self, position: GroupPosition) -> dict[str, object]:
         return {
@@ -315,9 +297,6 @@ class GroupSync:
 
         Returns:
             Why a group was not moved that may move at the next try; all others are moved.
-
-        Raises:
-            ClusterError: The target does not answer.
         """
         states = self._target.states()
         by_group = {
@@ -356,12 +335,7 @@ class GroupSync:
     def _move(
         self, positions: Sequence[GroupPosition], current: Mapping[TopicPartition, Committed]
     ) -> bool:
-        """Moves one group; returns whether there was anything to commit.
-
-        Raises:
-            GroupActiveError: The group has members.
-            CallError: The target rejects it, or does not answer.
-        """
+        """Moves one group; returns whether there was anything to commit."""
         group, on_rewind = positions[0].group, self._context.config.groups.sync_on_rewind
         wanted = plan_commits(positions, current, self.rewound, on_rewind)
         with self._context.act("checkpoints") as may:
@@ -494,7 +468,6 @@ class Checkpoints:
         return found
 
     def _emit(self, positions: Iterable[GroupPosition]) -> list[ClusterError]:
-        """Emits checkpoints; returns the error if the topic cannot be written."""
         try:
             self._emission.emit(positions)
         except ClusterError as error:
@@ -502,7 +475,6 @@ class Checkpoints:
         return []
 
     def _move(self, sync: GroupSync, positions: Iterable[GroupPosition]) -> list[ClusterError]:
-        """Moves the groups on the target; returns the error of one that may move later."""
         # of a shared topic, another source's groups of that name would lose their place
         shares = self._context.config.shares
         error = sync.move(position for position in positions if not shares(position.remote.topic))
@@ -564,13 +536,15 @@ class Checkpoints:
         return [emit] * groups.checkpoints_enabled + [sync] * groups.sync_enabled
 
     def _refresh(self, *, at_once: bool) -> None:
-        """Lists the groups again when that is due."""
         groups = self._context.config.groups
         due = groups.refresh_enabled and time.monotonic() >= self._refresh_at
         if self._groups and not due and not at_once:
             return
         names = self._source.states().keys()
-        self._report_unmatched(names)
+        for text in group_notes(self._context.config, names):
+            if text not in self._logged:
+                self._logged.add(text)
+                self._context.log.warning("groups_not_found", text=text)
         found = {name for name in names if groups.accepts(name)}
         known = {group for group in self._groups if groups.accepts(group)}
         if not known:  # the first time: groups that are known from an earlier process count too
@@ -580,13 +554,6 @@ class Checkpoints:
         self._report_gone(gone)
         self._groups = found | (unlisted - gone)
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
-
-    def _report_unmatched(self, names: Collection[str]) -> None:
-        """Logs each item of the lists of groups that has no effect, once."""
-        for text in group_notes(self._context.config, names):
-            if text not in self._logged:
-                self._logged.add(text)
-                self._context.log.warning("groups_not_found", text=text)
 
     def _report_gone(self, gone: set[str]) -> None:
         """Reports each deleted group once; an event of an earlier process counts."""

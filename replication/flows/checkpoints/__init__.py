@@ -1,1 +1,0 @@
-"""The checkpoint loop: rounds -> translate -> group_sync."""

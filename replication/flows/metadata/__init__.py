@@ -1,1 +1,0 @@
-"""What describes remote topics, kept in step: settings, access rules, deletions."""

@@ -1,1 +1,0 @@
-"""Says how a flow is, in the status topic on its target."""
