@@ -13,11 +13,12 @@ import re
 import socket
 import time
 import uuid
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Generic, Literal, Protocol, TypeVar
+from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
 
 from py4j.protocol import Py4JError
 
@@ -92,7 +93,11 @@ NEW: Final = Request()
 
 def request(body: Mapping[str, Any] | None = None, reason: str = "") -> Request:
     """Makes a new request of the user who runs this process."""
-    return Request(body or {}, f"{_user()}@{socket.gethostname()}", reason)
+    try:
+        user = printable(getpass.getuser())  # a variable of the shell may say it
+    except (KeyError, OSError):  # a container may run under an id that has no name
+        user = str(os.getuid())
+    return Request(body or {}, f"{user}@{socket.gethostname()}", reason)
 
 
 def prefix(state_dir: str, kind: RequestKind) -> str:
@@ -108,15 +113,7 @@ def prefix_of(state_dir: str, kind: RequestKind, flow: Flow, job: Job = "mirror"
 def new_path(
     state_dir: str, kind: RequestKind, flow: Flow, job: Job = "mirror", addressee: str = ANYONE
 ) -> str:
-    """Makes the path of a new request, unlike any other; those to one addressee sort by time.
-
-    Args:
-        state_dir: The state directory.
-        kind: The kind.
-        flow: The flow.
-        job: The job.
-        addressee: The address of the process that is meant; by default the one that runs the job.
-    """
+    """Makes the path of a new request, unlike any other; those to one addressee sort by time."""
     number = f"{time.time_ns():0{_DIGITS}d}{uuid.uuid4().hex}"
     return f"{prefix_of(state_dir, kind, flow, job)}{addressee}@{number}"
 
@@ -146,10 +143,6 @@ class RequestChannel:
     """The requests under one state directory, as the process sees them that they are meant for.
 
     What is wrong with a file or with the folder is logged once.
-
-    Args:
-        files: Where requests are.
-        state_dir: The state directory.
     """
 
     def __init__(self, files: RequestFiles, state_dir: str) -> None:
@@ -172,7 +165,8 @@ class RequestChannel:
         self._listed_at = time.monotonic()
         for changes in list(self._changes.values()):
             changes.take(listed)
-            self._say_unread(changes)
+            for path, unread in changes.unread.items():
+                self.say("change_unreadable", flow=changes.flow, path=path, text=unread.text)
         of_kind = prefix(self.state_dir, kind)
         return [path for path in listed if path.startswith(of_kind)]
 
@@ -202,10 +196,6 @@ class RequestChannel:
             raise StateError(text) from error
         for each in self._changes.values():
             each.is_read = True
-
-    def _say_unread(self, changes: ChangeFiles) -> None:
-        for path, unread in changes.unread.items():
-            self.say("change_unreadable", flow=changes.flow, path=path, text=unread.text)
 
     def find(self, kind: RequestKind, flow: Flow) -> list[Request]:
         """Returns the requests of *kind* to *flow*, oldest first; anything else is passed over."""
@@ -277,61 +267,97 @@ def answer_prefix(path: str) -> str:
     return f"{folder}/ended-{name.partition('-')[2]}@"
 
 
-def _user() -> str:
-    try:
-        return printable(getpass.getuser())  # a variable of the shell may say it
-    except (KeyError, OSError):  # a container may run under an id that has no name
-        return str(os.getuid())
+# Requests to the owner of a flow about its positions and dead letters. The owner reads them when it
+# searches positions, and removes each once it is used or of no use.
 
 
-# Requests to the owner of a flow about its positions: what every kind of them has in common.
-#
-# The owner reads them when it searches positions, and removes each once it is used or of no use.
+def is_whole(value: object, bits: int) -> bool:
+    """Returns whether *value* is a whole number as Kafka's protocol has them; `True` is none."""
+    return type(value) is int and 0 <= value < 1 << bits
 
 
-class OwnerRequest(Protocol):
-    """What one file asks for, as a value of its kind."""
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_partition(value: object) -> bool:
+    return is_whole(value, 31)
+
+
+def _is_offset(value: object) -> bool:
+    return is_whole(value, 63)
+
+
+def _is_list_of(is_one: Callable[[object], bool]) -> Callable[[object], bool]:
+    return lambda value: isinstance(value, list) and all(map(is_one, value))
+
+
+_TOPIC: Final = (_is_text, "topic and topic_id must be strings")
+
+Form = Mapping[str, tuple[Callable[[object], bool], str]]
+"""The fields of a file in their order: what each may be, and what is said of another value."""
+
+RequestT = TypeVar("RequestT", bound="OwnerRequest")
+
+
+class OwnerRequest(ABC):
+    """What one file asks for, as a value of its kind. `FORM` is how it is both written and read."""
+
+    __slots__ = ()
+    KIND: ClassVar[RequestKind]
+    FORM: ClassVar[Form]
+    request: Request
+    """The file that says so, and who asked; `NEW` before there is one."""
 
     @property
-    def request(self) -> Request:
-        """The file that says so, and who asked."""
-
-    @property
+    @abstractmethod
     def event(self) -> NewEvent:
         """The event that tells who has asked for what."""
 
+    @property
+    @abstractmethod
+    def _values(self) -> tuple[object, ...]:
+        """What the file says, in the order of `FORM`."""
 
-RequestT = TypeVar("RequestT", bound=OwnerRequest)
+    @classmethod
+    @abstractmethod
+    def _made(cls: type[RequestT], request: Request, values: Sequence[Any]) -> RequestT:
+        """The inverse of `_values`."""
+
+    @property
+    def body(self) -> dict[str, object]:
+        """What the file says of it."""
+        return dict(zip(self.FORM, self._values, strict=True))
+
+    @classmethod
+    def parse(cls: type[RequestT], request: Request) -> RequestT:  # noqa: PYI019 - Self is of 3.11
+        """Returns what *request* asks for.
+
+        Raises:
+            ValueError: It asks for nothing of this kind; the error says what is wrong.
+        """
+        values = [request.body.get(name, ...) for name in cls.FORM]  # null is a value
+        for value, (is_one, text) in zip(values, cls.FORM.values(), strict=True):
+            if not is_one(value):
+                raise ValueError(text)
+        return cls._made(request, values)
 
 
 class OwnerRequests(Generic[RequestT]):
-    """The requests of one kind to one flow.
+    """The requests of one kind to one flow."""
 
-    Args:
-        channel: Where requests are.
-        flow: The flow.
-        kind: The kind.
-        parse: Returns the value of a file, or raises ValueError.
-    """
+    of: type[RequestT]
 
-    def __init__(
-        self,
-        channel: RequestChannel,
-        flow: Flow,
-        kind: RequestKind,
-        parse: Callable[[Request], RequestT],
-    ) -> None:
+    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
         self._channel = channel
         self._flow = flow
-        self._kind = kind
-        self._parse = parse
 
     def find(self) -> list[RequestT]:
         """Returns all requests, oldest first. Anything else is passed over, and logged once."""
         found = []
-        for each in self._channel.find(self._kind, self._flow):
+        for each in self._channel.find(self.of.KIND, self._flow):
             try:
-                found.append(self._parse(each))
+                found.append(self.of.parse(each))
             except ValueError as error:  # noqa: PERF203 - the others count
                 self._channel.invalid(each.path, error)
         return found
@@ -347,19 +373,14 @@ class OwnerRequests(Generic[RequestT]):
 
 
 def ask_owner(
-    access: StateAccess,
-    flow: Flow,
-    kind: RequestKind,
-    bodies: Iterable[dict[str, object]],
-    reason: str = "",
+    access: StateAccess, flow: Flow, asked: Iterable[OwnerRequest], reason: str = ""
 ) -> None:
-    """Hands requests of *kind* to the process that runs *flow*, now or at its next start.
+    """Hands requests to the process that runs *flow*, now or at its next start.
 
     Args:
         access: The state directory.
         flow: The flow.
-        kind: The kind.
-        bodies: What each request asks for.
+        asked: What is asked for, a file each.
         reason: Why, for the log of the process.
 
     Raises:
@@ -367,31 +388,24 @@ def ask_owner(
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
     with open_files(storage_for(access)) as files:
-        for body in bodies:
-            path = new_path(access.state_dir, kind, flow)
+        for each in asked:
+            path = new_path(access.state_dir, each.KIND, flow)
             try:
-                files.create(path, request(body, reason).text())
+                files.create(path, request(each.body, reason).text())
             except (OSError, Py4JError) as error:
                 text = f"cannot write the request {path}: {first_line(error)}"
                 raise StateError(text) from error
 
 
-def is_whole(value: object, bits: int) -> bool:
-    """Returns whether *value* is a whole number as Kafka's protocol has them; `True` is none."""
-    return type(value) is int and 0 <= value < 1 << bits
-
-
-# What operators have accepted, on its way from ``replication accept`` to the owner of a flow.
-
 LOOK_SECONDS: Final = 2.0
 """Between two polls for requests; on a remote state directory every poll is a billed call."""
 
 _SHOWN: Final = 10
-"""Partitions that an event names."""
+"""Partitions or topics that an event names."""
 
 
 @dataclass(frozen=True, slots=True)
-class AcceptRequest:
+class AcceptRequest(OwnerRequest):
     """Partitions of *topic* may go on at *start*, if they cannot go on by themselves.
 
     Args:
@@ -399,14 +413,34 @@ class AcceptRequest:
         topic_id: Its id when the operator accepted.
         partitions: Their numbers.
         start: Where they go on.
-        request: The file that says so, and who asked; None for a new one.
+        request: The file that says so, and who asked.
     """
+
+    KIND = "accept"
+    FORM: ClassVar[Form] = {
+        "topic": _TOPIC,
+        "topic_id": _TOPIC,
+        "partitions": (_is_list_of(_is_partition), "partitions must be a list of their numbers"),
+        "from": (
+            lambda value: value in ("earliest", "latest") or _is_offset(value),
+            "from must be an offset, earliest or latest",
+        ),
+    }
 
     topic: str
     topic_id: str
     partitions: tuple[int, ...]
     start: StartOffset
     request: Request = NEW
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return self.topic, self.topic_id, self.partitions, self.start
+
+    @classmethod
+    def _made(cls, request: Request, values: Sequence[Any]) -> "AcceptRequest":
+        topic, topic_id, partitions, start = values
+        return cls(topic, topic_id, tuple(partitions), start, request)
 
     @property
     def accepted(self) -> dict[TopicPartition, Accepted]:
@@ -423,22 +457,11 @@ class AcceptRequest:
         what = f"accept {self.topic} from {self.start} (partitions {parts}{more})"
         return self.request.event(what, "accept", topic=self.topic)
 
-    @property
-    def body(self) -> dict[str, Any]:
-        """What the file says of it."""
-        return {
-            "topic": self.topic,
-            "topic_id": self.topic_id,
-            "partitions": self.partitions,
-            "from": self.start,
-        }
-
 
 class AcceptRequests(OwnerRequests[AcceptRequest]):
-    """The requests to one flow."""
+    """What operators have accepted, on its way from ``replication accept`` to the owner."""
 
-    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
-        super().__init__(channel, flow, "accept", parse_acceptance)
+    of = AcceptRequest
 
 
 def pending_acceptances(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, Accepted]:
@@ -450,58 +473,56 @@ def pending_acceptances(channel: RequestChannel, flow: Flow) -> dict[TopicPartit
 def request_acceptance(
     access: StateAccess, flow: Flow, acceptance: AcceptRequest, reason: str = ""
 ) -> None:
-    """Hands *acceptance* to the process that runs *flow*, now or at its next start.
-
-    Args:
-        access: The state directory.
-        flow: The flow.
-        acceptance: What is accepted.
-        reason: Why, for the log of the process.
-
-    Raises:
-        StateError: The state directory cannot be written.
-        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
-    """
-    ask_owner(access, flow, "accept", [acceptance.body], reason)
-
-
-def parse_acceptance(request: Request) -> AcceptRequest:
-    """Returns what *request* accepts.
-
-    Raises:
-        ValueError: It accepts nothing; the error says what is wrong.
-    """
-    content = request.body
-    topic, topic_id = content.get("topic"), content.get("topic_id")
-    partitions, start = content.get("partitions"), content.get("from", "")
-    if not isinstance(topic, str) or not isinstance(topic_id, str):
-        raise ValueError("topic and topic_id must be strings")  # noqa: TRY004 - the text is wrong
-    if not isinstance(partitions, list) or not all(is_whole(number, 31) for number in partitions):
-        raise ValueError("partitions must be a list of their numbers")
-    if start not in ("earliest", "latest") and not is_whole(start, 63):
-        raise ValueError("from must be an offset, earliest or latest")
-    return AcceptRequest(topic, topic_id, tuple(partitions), start, request)
-
-
-# Positions that operators move, on their way from ``replication move-position`` to the owner.
-#
-# One file is about one partition, so that it can be removed when that partition has gone on,
-# whatever becomes of the others.
+    """Hands *acceptance* to the process that runs *flow*, as `ask_owner` does."""
+    ask_owner(access, flow, [acceptance], reason)
 
 
 @dataclass(frozen=True, slots=True)
-class MoveRequest:
+class MoveRequest(OwnerRequest):
     """One partition is to go on elsewhere.
+
+    One file is about one partition, so that it can be removed when that partition has gone on,
+    whatever becomes of the others.
 
     Args:
         partition: Upstream.
         moving: Where, and what the operator saw.
-        request: The file that says so, and who asked; None for a new one.
+        request: The file that says so, and who asked.
     """
+
+    KIND = "move"
+    FORM: ClassVar[Form] = {
+        "topic": _TOPIC,
+        "partition": (_is_partition, "partition must be its number"),
+        "topic_id": _TOPIC,
+        "to": (
+            lambda value: value == "earliest" or _is_offset(value),
+            "to must be an offset or earliest",
+        ),
+        "seen": (
+            lambda value: (
+                value is None
+                or (isinstance(value, list) and [*map(_is_offset, value)] == [True, True])
+            ),
+            "seen must be the source offset and the target offset, or null",
+        ),
+    }
 
     partition: TopicPartition
     moving: Moving
     request: Request = NEW
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        seen = self.moving.seen
+        pair = None if seen is None else [seen.upstream, seen.downstream]
+        return *self.partition, self.moving.topic_id, self.moving.to, pair
+
+    @classmethod
+    def _made(cls, request: Request, values: Sequence[Any]) -> "MoveRequest":
+        topic, partition, topic_id, to, pair = values
+        seen = None if pair is None else Position(*pair)
+        return cls(TopicPartition(topic, partition), Moving(to, seen, topic_id), request)
 
     @property
     def event(self) -> NewEvent:
@@ -509,23 +530,11 @@ class MoveRequest:
         what = f"move {self.partition} to {self.moving.to}"
         return self.request.event(what, "accept", **self.partition._asdict())
 
-    @property
-    def body(self) -> dict[str, Any]:
-        """What the file says of it."""
-        seen = self.moving.seen
-        return {
-            **self.partition._asdict(),
-            "topic_id": self.moving.topic_id,
-            "to": self.moving.to,
-            "seen": None if seen is None else [seen.upstream, seen.downstream],
-        }
-
 
 class MoveRequests(OwnerRequests[MoveRequest]):
-    """The requests to one flow."""
+    """Positions that operators move, on their way from ``replication move-position``."""
 
-    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
-        super().__init__(channel, flow, "move", parse_move)
+    of = MoveRequest
 
 
 def pending_moves(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, MoveRequest]:
@@ -539,77 +548,48 @@ def pending_moves(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, M
 def request_moves(
     access: StateAccess, flow: Flow, moves: Iterable[MoveRequest], reason: str = ""
 ) -> None:
-    """Hands *moves* to the process that runs *flow* next, or has it paused.
-
-    Raises:
-        StateError: The state directory cannot be written.
-        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
-    """
-    ask_owner(access, flow, "move", (each.body for each in moves), reason)
-
-
-def parse_move(request: Request) -> MoveRequest:
-    """Returns the move that *request* asks for.
-
-    Raises:
-        ValueError: It asks for none; the error says what is wrong.
-    """
-    content = request.body
-    topic, topic_id = content.get("topic"), content.get("topic_id")
-    partition, to, seen = (
-        content.get("partition", -1),
-        content.get("to", -1),
-        content.get("seen", ()),
-    )
-    if not isinstance(topic, str) or not isinstance(topic_id, str):
-        raise ValueError("topic and topic_id must be strings")  # noqa: TRY004 - the text is wrong
-    if not is_whole(partition, 31):
-        raise ValueError("partition must be its number")
-    if to != "earliest" and not is_whole(to, 63):
-        raise ValueError("to must be an offset or earliest")
-    pair = seen if isinstance(seen, list) else [] if seen is not None else [0, 0]
-    if [is_whole(offset, 63) for offset in pair] != [True, True]:
-        raise ValueError("seen must be the source offset and the target offset, or null")
-    position = None if seen is None else Position(*pair)
-    where = TopicPartition(topic, partition)
-    return MoveRequest(where, Moving(to, position, topic_id), request)
-
-
-# Which dead letters are to be copied again, on the way from a command to the owner of a flow.
+    """Hands *moves* to the process that runs *flow* next, or has it paused, as `ask_owner` does."""
+    ask_owner(access, flow, moves, reason)
 
 
 @dataclass(frozen=True, slots=True)
-class LetterRequest:
-    """The letters *ids* are to be copied again."""
+class LetterRequest(OwnerRequest):
+    """The dead letters *ids* are to be copied again."""
+
+    KIND = "letters"
+    FORM: ClassVar[Form] = {"letters": (_is_list_of(lambda _row: True), "letters must be a list")}
 
     ids: tuple[LetterId, ...]
-    request: Request
+    request: Request = NEW
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return (self.ids,)
+
+    @classmethod
+    def _made(cls, request: Request, values: Sequence[Any]) -> "LetterRequest":
+        (letters,) = values
+        return cls(tuple(map(_letter, letters)), request)
 
     @property
     def event(self) -> NewEvent:
         """The event that tells who has asked for it."""
         topics = sorted({one.topic for one in self.ids})
-        what = f"copy {len(self.ids)} dead letters of {', '.join(topics[:10])} again"
+        what = f"copy {len(self.ids)} dead letters of {', '.join(topics[:_SHOWN])} again"
         return self.request.event(what, "retry")
 
 
 class LetterRequests(OwnerRequests[LetterRequest]):
-    """The requests to one flow."""
+    """Which dead letters are to be copied again, on the way from a command to the owner."""
 
-    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
-        super().__init__(channel, flow, "letters", parse_letters)
+    of = LetterRequest
 
 
-def parse_letters(request: Request) -> LetterRequest:
-    """Returns the letters that *request* names.
-
-    Raises:
-        ValueError: It names none; the error says what is wrong.
-    """
-    rows = request.body.get("letters")
-    if not isinstance(rows, list):
-        raise ValueError("letters must be a list")  # noqa: TRY004 - the text is wrong
-    return LetterRequest(tuple(map(_letter, rows)), request)
+def request_letters(
+    access: StateAccess, flow: Flow, ids: Collection[LetterId], reason: str = ""
+) -> None:
+    """Asks for letters to be copied again, as `ask_owner` does."""
+    ask_owner(access, flow, [LetterRequest(tuple(sorted(ids)))], reason)
 
 
 def _letter(row: object) -> LetterId:
@@ -617,18 +597,6 @@ def _letter(row: object) -> LetterId:
     if not isinstance(row, list) or [type(part) for part in row] != kinds:
         raise ValueError("a letter is a list of topic, topic id, partition and offset")
     return LetterId(*row)
-
-
-def request_letters(
-    access: StateAccess, flow: Flow, ids: Collection[LetterId], reason: str = ""
-) -> None:
-    """Asks the process that runs *flow*, now or at its next start, to copy letters again.
-
-    Raises:
-        StateError: The state directory cannot be written.
-        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
-    """
-    ask_owner(access, flow, "letters", [{"letters": [list(one) for one in sorted(ids)]}], reason)
 
 
 # Asks the process that runs a flow to write its offset map now, for a command that reads it.
@@ -646,12 +614,7 @@ WRITE_POLL_SECONDS: Final = 0.1
 
 
 class WriteRequests:
-    """The requests to one flow that this process runs.
-
-    Args:
-        channel: Where requests are.
-        flow: The flow.
-    """
+    """The requests to one flow that this process runs."""
 
     def __init__(self, channel: RequestChannel, flow: Flow) -> None:
         self._channel = channel
@@ -838,8 +801,7 @@ def request_stop(
         NoAnswerError: No job ever began with the local state directory.
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
-    text = request(reason=reason).text()
-    state_dir = access.state_dir
+    text, state_dir = request(reason=reason).text(), access.state_dir
     is_local = local_path(state_dir) is not None
     known = () if is_local else idle(flows)
     paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows if flow not in known}
@@ -949,20 +911,12 @@ def request_and_wait(
 
 
 def _create(files: RequestFiles, paths: Iterable[str], text: str) -> None:
-    """Creates requests with *text*, or without on a full disk: their names say what is asked.
-
-    Raises:
-        StateError: They cannot be written.
-    """
-
-    def create(path: str) -> None:
-        try:
-            files.create(path, text)
-        except OSError:
-            files.create(path)
-
+    """Creates requests with *text*, or without on a full disk: their names say what is asked."""
     try:
         for path in paths:
-            create(path)
+            try:
+                files.create(path, text)
+            except OSError:  # noqa: PERF203 - each by itself
+                files.create(path)
     except (OSError, Py4JError) as error:
         raise StateError(f"cannot write stop requests: {first_line(error)}") from error

@@ -14,7 +14,7 @@ from replication.offsets.dead_letter import DeadLetter, LetterId
 from replication.state.delta import LocalTable, open_reader
 from replication.state.files import LocalFiles
 from replication.state.letter_rows import TABLE, row_of, waiting_letters
-from replication.state.requests import LetterRequests, Request, RequestChannel, parse_letters
+from replication.state.requests import LetterRequest, LetterRequests, Request, RequestChannel
 from replication.state.schemas import SCHEMAS
 
 FLOW = Flow("A", "B")
@@ -104,4 +104,4 @@ def test_what_was_read_is_asked_for(file: Path, tmp_path: Path) -> None:
 )
 def test_a_request_that_names_no_letter_is_refused(letters: object) -> None:
     with pytest.raises(ValueError, match="letter"):
-        parse_letters(Request({"letters": letters}))
+        LetterRequest.parse(Request({"letters": letters}))

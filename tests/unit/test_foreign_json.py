@@ -14,7 +14,13 @@ from replication.mm2.status_records import StatusKey, StatusRecordError
 from replication.mm2.wire import stored_position
 from replication.model import TopicPartition
 from replication.schemas.values import Schema
-from replication.state.requests import parse_acceptance, parse_letters, parse_move, parse_request
+from replication.state.requests import (
+    AcceptRequest,
+    LetterRequest,
+    MoveRequest,
+    OwnerRequest,
+    parse_request,
+)
 
 ANY: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5)
@@ -64,9 +70,9 @@ def test_a_value_of_another_type_or_out_of_bounds_is_refused(read: Any, value: o
 
 @given(st.dictionaries(st.sampled_from(FIELDS), ANY))
 def test_a_request_that_somebody_else_wrote_is_one_or_is_refused(content: dict[str, Any]) -> None:
-    for parse in (parse_acceptance, parse_move, parse_letters):
+    for kind in (AcceptRequest, MoveRequest, LetterRequest):
         try:
-            asked = parse(parse_request("x", json.dumps(content)))
+            asked: OwnerRequest = kind.parse(parse_request("x", json.dumps(content)))
         except ValueError:
             continue
         assert f"{asked.event.text}".encode()
