@@ -168,7 +168,6 @@ class _Formatter(logging.Formatter):
 
     @staticmethod
     def line(record: logging.LogRecord) -> _Line:
-        """Returns the record's line; a message of another library gets the same shape."""
         if isinstance(record.msg, _Line):
             return record.msg
         return _Line("library_message", None, {"logger": record.name}, record.getMessage())

@@ -139,7 +139,6 @@ def problems_of(change: Change) -> list[str]:
 
 
 def _item_problems(change: Change) -> Iterator[str]:
-    """Yields what is wrong with the items of *change*."""
     what, items = change.what, change.items
     if not items and what not in _PAUSES:
         yield f"{what} needs at least one item"
@@ -280,7 +279,6 @@ class Paused:
     partitions: frozenset[TopicPartition] = frozenset()
 
     def __bool__(self) -> bool:
-        """Returns whether anything is paused."""
         return self.flow or bool(self.topics or self.partitions)
 
     def covers(self, tp: TopicPartition) -> bool:
@@ -406,7 +404,6 @@ class _Deciding:
     limits: dict[str, Change] = field(default_factory=dict)
 
     def add(self, change: Change) -> None:
-        """Takes the next one."""
         if change.what in EDITS:
             name, _ = EDITS[change.what]
             self.edits |= {(name, item): change for item in change.items}
@@ -443,7 +440,6 @@ class _Deciding:
                 del self.partitions[topic]
 
     def steering(self) -> Steering:
-        """Returns what they decide."""
         edits: dict[ListName, dict[str, bool]] = {}
         for (name, item), change in self.edits.items():
             edits.setdefault(name, {})[item] = EDITS[change.what][1]

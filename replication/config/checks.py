@@ -147,7 +147,6 @@ def _check_letters_topic(diagnostics: Diagnostics, values: FlowValues) -> None:
 
 
 def _check_transforms(diagnostics: Diagnostics, values: FlowValues) -> None:
-    """Checks the flow's transforms, and that some flow lists each that stands at top level."""
     for key, problem in read_transforms(*values.transform_settings).problems:
         is_shared = key not in values.own and key in values.scopes.top
         diagnostics.problem(key if is_shared else f"{values.flow}.{key}", problem)
@@ -202,7 +201,6 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
 
 
 def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
-    """Checks that a client can log in to the cluster at *location*."""
     problems = {find_jaas_problem(values.client(location, role)) for role in ROLES}
     for problem in sorted(filter(None, problems)):
         diagnostics.problem(f"{values.alias(location)}.sasl.jaas.config", problem)

@@ -170,10 +170,7 @@ def check_property(
 
 
 def _is_choice(name: str, value: str) -> bool:
-    """Returns whether Java's client takes *value*.
-
-    Java minds the case, except in protocols and booleans.
-    """
+    # Java minds the case, except in protocols and booleans
     choices = CHOICES[name]
     if name == "security.protocol":
         return value.upper() in choices
@@ -206,7 +203,6 @@ def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:
 
 
 def _under(settings: Mapping[str, Raw], prefix: str) -> dict[str, Raw]:
-    """Returns the client properties in *settings* under *prefix*, without the prefix."""
     return {
         key[len(prefix) :]: value
         for key, value in settings.items()
@@ -217,7 +213,6 @@ def _under(settings: Mapping[str, Raw], prefix: str) -> dict[str, Raw]:
 
 
 def _bare(cluster: Mapping[str, Raw], role: Role) -> dict[str, Raw]:
-    """Returns the cluster's properties without a role that apply to the *role* client."""
     return {
         key: value
         for key, value in cluster.items()

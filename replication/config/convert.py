@@ -48,12 +48,7 @@ class FileSettings:
 
 
 def to_yaml(origin: str, settings: FileSettings) -> str:
-    """Returns the text of a configuration file.
-
-    Args:
-        origin: The name of the file that is converted.
-        settings: What it says.
-    """
+    """Returns the text of a configuration file."""
     referring = {key for key, raw in settings.values.items() if "${" in text(raw)}
     found = Diagnostics(unresolved=referring)  # such a value is known when the file is read
     sort_settings(found, settings.values)
@@ -121,7 +116,6 @@ def _written(
 
 
 def _scopes(keys: Iterable[str], aliases: tuple[str, ...]) -> Iterator[str]:
-    """Yields the scopes of *keys*: the file, then each cluster, then each flow."""
     scopes = {_normal(scope_of(key, aliases)) for key in keys}
     yield from sorted(scopes, key=lambda scope: ("->" in scope, scope))
 
@@ -143,7 +137,6 @@ def _quoted(value: str) -> str:
 
 
 def _scalar(value: str, style: str | None = None) -> str:
-    """Returns *value* as YAML on one line."""
     if _PLAIN_YAML.fullmatch(value):
         return value
     is_odd = not value.isprintable()
@@ -216,11 +209,7 @@ def is_resource(document: object) -> bool:
 
 
 def from_resources(documents: Sequence[Document]) -> FileSettings:
-    """Returns the settings that *documents* describe together.
-
-    Raises:
-        ValueError: None of them describes a flow; the text says what is missing.
-    """
+    """Returns the settings that *documents* describe together."""
     found = _Found()
     for document in documents:
         if document.get("kind") == "KafkaMirrorMaker2":
@@ -231,8 +220,6 @@ def from_resources(documents: Sequence[Document]) -> FileSettings:
 
 
 class _Found:
-    """What was read so far."""
-
     def __init__(self) -> None:
         self.aliases: dict[str, None] = {}
         self.values: dict[str, Raw] = {}
@@ -273,12 +260,10 @@ class _Found:
             self.values.setdefault(f"{flow}.emit.heartbeats.enabled", "true")
 
     def note_unread(self, kind: str, given: Document, *more: str) -> None:
-        """Notes the fields of *given* that nothing here reads."""
         known = {*_READ[kind].split(), *more}
         self.unread |= dict.fromkeys(f"{kind}.{name}" for name in given if name not in known)
 
     def note_state(self, flow: str, part: str, given: Document) -> None:
-        """Notes that the connector for *part* of *flow* does not run."""
         state = str(given.get("state") or given.get("initial_state") or "running").lower()
         if state == "running" and given.get("pause") is True:
             state = "paused"
@@ -436,11 +421,6 @@ class _Found:
 
 
 def _named(alias: object, missing: str) -> str:
-    """Returns *alias* as text.
-
-    Raises:
-        ValueError: There is none; *missing* says where, and what to write.
-    """
     if alias is None:
         raise ValueError(f"describes {missing}")
     return str(alias)
@@ -483,8 +463,8 @@ def resources(content: bytes) -> list[Mapping[str, Any]]:
     return [document for document in listed if is_resource(document)]
 
 
+# of GET /connectors?expand=info&expand=status; another document as it is
 def _expanded(document: object) -> Iterable[object]:
-    """Returns the connectors of ``GET /connectors?expand=info&expand=status``, or *document*."""
     if not isinstance(document, dict):
         return [document]
     infos = {
@@ -504,8 +484,7 @@ def _settings(file: str, content: bytes) -> FileSettings:
         try:
             return from_resources(found)
         except (AttributeError, TypeError) as error:
-            message = f"is not a valid resource: {error}"
-            raise ValueError(message) from error
+            raise ValueError(f"is not a valid resource: {error}") from error
     flat = flat_settings(content, is_properties=file.endswith(".properties"))
     if flat.problems:
         raise ConfigError(file, flat.problems)

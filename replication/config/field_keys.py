@@ -39,13 +39,7 @@ _ALIAS: Final = "source.cluster.alias"
 def read_chains(
     diagnostics: Diagnostics, settings: Mapping[str, Raw], scopes: Mapping[str, str]
 ) -> dict[str, Raw]:
-    """Returns *settings* with this mirror's keys in the place of each chain.
-
-    Args:
-        diagnostics: Gets what is wrong with a chain.
-        settings: Full key -> value.
-        scopes: Each of these keys -> the part of it that names a cluster or flow, with its dot.
-    """
+    """Returns *settings* with this mirror's keys in the place of each chain."""
     chains: dict[str, list[str]] = {}
     for key in settings:
         if belongs(key.removeprefix(scopes[key])) and (not scopes[key] or "->" in scopes[key]):
@@ -70,8 +64,6 @@ def read_chains(
 
 @dataclass(frozen=True, slots=True)
 class _FlowChain:
-    """The chain of the flow whose keys begin with *scope*."""
-
     scope: str
     settings: Mapping[str, Raw]
     diagnostics: Diagnostics
@@ -106,11 +98,9 @@ class _FlowChain:
         return self.scope.partition("->")[2].strip().removesuffix(".")
 
     def given(self, name: str) -> Raw | None:
-        """Returns the flow's own value of the key *name*, or the file's."""
         return self.settings.get(f"{self.scope}{name}", self.settings.get(name))
 
     def key(self, name: str) -> str:
-        """Returns the key as the file has it, for a message."""
         own = f"{self.scope}{name}"
         return name if own not in self.settings and name in self.settings else own
 

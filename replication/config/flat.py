@@ -90,11 +90,7 @@ class FlatSettings:
     pairs_read: int = 0
 
     def count_pair(self) -> None:
-        """Counts a pair of YAML that is read, once more for each alias that leads to it.
-
-        Raises:
-            ValueError: There are too many.
-        """
+        """Counts a pair of YAML that is read, once more for each alias that leads to it."""
         self.pairs_read += 1
         if self.pairs_read > MOST_PAIRS:
             raise ValueError(f"more than {MOST_PAIRS} pairs; remove aliases that nest")
@@ -112,22 +108,13 @@ class FlatSettings:
 
 
 def flat_settings(content: bytes, *, is_properties: bool) -> FlatSettings:
-    """Returns the settings of a file.
-
-    Args:
-        content: The file's bytes.
-        is_properties: Whether the file's name says so; decides if both formats fit.
-
-    Raises:
-        ValueError: The content is neither; the text says where and why.
-    """
+    """Returns the settings of a file."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         text = content.decode("iso-8859-1")
         if not looks_like_properties(text, is_properties=is_properties):
-            message = f"byte {error.start}: not UTF-8; save the file as UTF-8"
-            raise ValueError(message) from error
+            raise ValueError(f"byte {error.start}: not UTF-8; save the file as UTF-8") from error
     if looks_like_properties(text, is_properties=is_properties):
         return _read_properties(text)
     return _read_yaml(text)
@@ -166,16 +153,12 @@ def _read_yaml(text: str) -> FlatSettings:
         mark = error.problem_mark
         where = f"line {mark.line + 1}, column {mark.column + 1}: " if mark else ""
         hint = "; indent with spaces, not tabs" if "'\\t'" in str(error.problem) else ""
-        message = f"{where}invalid YAML: {error.problem}{hint}"
-        raise ValueError(message) from error
+        raise ValueError(f"{where}invalid YAML: {error.problem}{hint}") from error
     except yaml.YAMLError as error:
-        message = f"invalid YAML: {error}"
-        raise ValueError(message) from error
+        raise ValueError(f"invalid YAML: {error}") from error
     except RecursionError as error:
-        message = "nested too deeply; write full keys with dots"
-        raise ValueError(message) from error
-    message = "must map keys to values, for example clusters: [east, west]"
-    raise ValueError(message)
+        raise ValueError("nested too deeply; write full keys with dots") from error
+    raise ValueError("must map keys to values, for example clusters: [east, west]")
 
 
 def _flatten(
@@ -365,7 +348,6 @@ def _matches(pattern: str, name: str, prefix: str) -> bool:
 
 
 def _resolved(path: str) -> Path:
-    """Returns the absolute path without symbolic links."""
     try:
         return Path(path).resolve()
     except (ValueError, OSError, RuntimeError) as error:  # a null character, or links in a circle
@@ -373,7 +355,6 @@ def _resolved(path: str) -> Path:
 
 
 def _read_file(path: Path) -> str:
-    """Reads the file's text without the final line break that editors add."""
     try:
         return path.read_text(encoding="utf-8").removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:

@@ -6,7 +6,7 @@ matches is known at run time, and `replication.topics.topic_plan` checks it then
 
 import re
 from collections import defaultdict, deque
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import Final
 
@@ -42,7 +42,6 @@ def endless_loops(edges: Mapping[tuple[str, str], bool]) -> list[tuple[str, ...]
 
 
 def _shortest(following: Mapping[str, list[str]], start: str, goal: str) -> tuple[str, ...] | None:
-    """Returns the nodes from *start* to *goal*; None if there is no way."""
     came_from: dict[str, str] = {}
     waiting = deque([start])
     known = {start}
@@ -137,7 +136,15 @@ def _check_growing_names(diagnostics: Diagnostics, flows: Iterable[FlowConfig]) 
 
 
 def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig) -> None:
-    shared = [name for name in _shared_names(one, other) if not _is_declared(name, one, other)]
+    pair = (one, other)
+    names = {item for item in (*one.topics, *other.topics) if _NAME.fullmatch(item)}
+    copied = sorted(name for name in names if all(_accepts(flow, name) for flow in pair))
+    # unless both say of the remote topic that it has several writers
+    shared = [
+        name
+        for name in copied
+        if not all(flow.shares(flow.policy.remote_topic(flow.flow.source, name)) for flow in pair)
+    ]
     if one.flow.target == other.flow.target and shared:
         diagnostics.problem(
             f"{other.flow}.topics",
@@ -147,24 +154,8 @@ def _check_writers(diagnostics: Diagnostics, one: FlowConfig, other: FlowConfig)
         )
 
 
-def _is_declared(name: str, one: FlowConfig, other: FlowConfig) -> bool:
-    """Returns whether both flows say of their remote topic that it has several writers."""
-    return all(
-        flow.shares(flow.policy.remote_topic(flow.flow.source, name)) for flow in (one, other)
-    )
-
-
-def _shared_names(one: FlowConfig, other: FlowConfig) -> Sequence[str]:
-    """Returns the topic names, written out in one flow's list, that both flows replicate."""
-    names = {item for item in (*one.topics, *other.topics) if _NAME.fullmatch(item)}
-    return sorted(name for name in names if all(_accepts(flow, name) for flow in (one, other)))
-
-
 def _ends_loops(flow: FlowConfig, item: str) -> bool:
-    """Returns whether the flow copies no record of *item* back, and marks its own for others.
-
-    The mark tells the other flows where a record has been.
-    """
+    """Also that its mark tells the other flows where a record has been."""
     is_shared = flow.shares(item) if _NAME.fullmatch(item) else item in flow.aggregate_topics
     return flow.has_provenance and (is_shared or ".*" in flow.aggregate_topics)
 

@@ -168,7 +168,6 @@ class HeartbeatsConfig:
 
 
 def _retention(table: str, days: str) -> ConfigKey:
-    """Returns the key that says how long the rows of *table* are kept."""
     meaning = f"how long the flow's rows of the table {table} are kept, in days"
     name = f"state.{table}.retention.days"
     return ConfigKey(name, "number", days, meaning, NOT_MM2, least=1, most=36_500).reloadable()

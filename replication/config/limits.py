@@ -45,11 +45,7 @@ class Limit:
 
     @classmethod
     def of_items(cls, items: Iterable[str], topics: str | None = None) -> "Limit":
-        """Returns the limit that the *items* of a change say, such as ``bytes=20000000``.
-
-        Raises:
-            LimitError: They say none, or one that cannot be.
-        """
+        """Returns the limit that the *items* of a change say, such as ``bytes=20000000``."""
         found = dict[str, int | None]()
         for item in items:
             match = _ITEM.fullmatch(item)
@@ -79,11 +75,7 @@ class Limit:
         return self.topics is None or NameFilter((self.topics,)).accepts(topic)
 
     def check(self) -> None:
-        """Raises an error if it cannot be.
-
-        Raises:
-            LimitError: It is so low that nothing would move, or its topics are no pattern.
-        """
+        """Raises an error if it cannot be."""
         if problem := next(_problems(self), None):
             raise LimitError(problem)
 
@@ -130,11 +122,7 @@ def parse_records(text: str) -> int:
 
 
 def parse_topics_limit(item: str) -> Limit:
-    """Returns what an item of ``replication.limit.topics`` says: ``clicks.* 2MB/s 500 records/s``.
-
-    Raises:
-        LimitError: The topics, or a rate, cannot be read, or the limit cannot be.
-    """
+    """Reads an item of ``replication.limit.topics``: ``clicks.* 2MB/s 500 records/s``."""
     topics, *words = item.split()
     if not words:
         raise LimitError(f"{item!r} has no rate: write for example '{topics} 2MB/s 500records/s'")
@@ -180,7 +168,6 @@ _Found = TypeVar("_Found")
 
 
 def _tried(parse: Callable[[str], _Found], text: str) -> tuple[_Found | None, str]:
-    """Returns what *parse* makes of *text*, and what is wrong with it."""
     try:
         return parse(text), ""
     except LimitError as error:

@@ -4,7 +4,7 @@
 """
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import PurePosixPath
@@ -99,7 +99,13 @@ def parse(
     scopes = sort_settings(diagnostics, settings)
     check_clusters(diagnostics, scopes)
     pairs = [FlowValues(scopes, flow) for flow in scopes.pairs]
-    flows = _flow_configs(diagnostics, pairs)
+    enabled = [values for values in pairs if values.flag("enabled")]
+    # one by one those that this process may run; all pairs if there are none
+    for values in [values for values in enabled if values.is_chosen] or pairs:
+        check_flow(diagnostics, values)
+    flows = tuple(_section(FlowConfig, values) for values in enabled)
+    with suppress(MissingValueError):  # then nobody knows whether they agree
+        check_flows(diagnostics, flows)
     chosen = {values.flow for values in pairs if values.is_chosen}
     given_dir = scopes.top.get("state.dir") or default_state_dir
     state_dir = text(given_dir).strip() or default_state_dir
@@ -107,7 +113,17 @@ def parse(
     note_unused(diagnostics, scopes.top, state_dir)
     if state_dir.startswith("/"):
         state_dir = PurePosixPath(state_dir).as_uri()
-    serve, metrics = _serve(diagnostics, scopes.top), _metrics(diagnostics, scopes.top)
+    serve = _top_section(ServeConfig, scopes.top)
+    with suppress(MissingValueError):
+        for key, problem in serve_problems(serve):
+            diagnostics.problem(key, problem)
+    metrics = _top_section(MetricsConfig, scopes.top)
+    with suppress(MissingValueError):
+        if (address_problem := metrics_problem(metrics)) is not None:
+            diagnostics.problem("metrics.listen", address_problem)
+        else:
+            for key, warning in metrics_warnings(metrics):
+                diagnostics.warning(key, warning)
     if diagnostics.problems:
         raise ConfigError(file, diagnostics.problems)
     return MirrorConfig(
@@ -119,7 +135,12 @@ def parse(
         mode=cast("Mode", _top_value(MODE, scopes.top)),
         flows=tuple(flow for flow in flows if flow.flow in chosen),
         other_flows=tuple(flow for flow in flows if flow.flow not in chosen),
-        heartbeats=tuple(_heartbeats(pairs)),
+        # those of disabled flows too, as MirrorMaker 2: any cluster may become a source
+        heartbeats=tuple(
+            _section(HeartbeatsConfig, values)
+            for values in pairs
+            if values.flag("emit.heartbeats.enabled") and values.is_chosen
+        ),
         serve=serve,
         metrics=metrics,
         warnings=tuple(diagnostics.warnings),
@@ -127,23 +148,8 @@ def parse(
     )
 
 
-def _flow_configs(diagnostics: Diagnostics, pairs: Iterable[FlowValues]) -> tuple[FlowConfig, ...]:
-    """Returns the enabled ones among *pairs*, checked against each other.
-
-    One by one those are checked that this process may run; all pairs if there are none.
-    """
-    pairs = list(pairs)
-    enabled = [values for values in pairs if values.flag("enabled")]
-    for values in [values for values in enabled if values.is_chosen] or pairs:
-        check_flow(diagnostics, values)
-    flows = tuple(_section(FlowConfig, values) for values in enabled)
-    with suppress(MissingValueError):  # then nobody knows whether they agree
-        check_flows(diagnostics, flows)
-    return flows
-
-
 def _section(kind: type[Section], values: FlowValues) -> Section:
-    """Returns an object of *kind*, each field with the value of its key or with what is derived."""
+    """Returns *kind* with each field read from its key, or derived."""
     hints = get_type_hints(kind)
 
     values = replace(values, refuses_missing=True)
@@ -156,32 +162,6 @@ def _section(kind: type[Section], values: FlowValues) -> Section:
         return _or_missing(lambda: _value(keys[0], values))
 
     return kind(**{name: found(name, keys) for name, keys in declared_keys(kind).items()})
-
-
-def _heartbeats(pairs: Iterable[FlowValues]) -> Iterator[HeartbeatsConfig]:
-    """Yields those of disabled flows too, as MirrorMaker 2: any cluster may become a source."""
-    for values in pairs:
-        if values.flag("emit.heartbeats.enabled") and values.is_chosen:
-            yield _section(HeartbeatsConfig, values)
-
-
-def _serve(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> ServeConfig:
-    serve = _top_section(ServeConfig, top)
-    with suppress(MissingValueError):
-        for key, problem in serve_problems(serve):
-            diagnostics.problem(key, problem)
-    return serve
-
-
-def _metrics(diagnostics: Diagnostics, top: Mapping[str, Raw]) -> MetricsConfig:
-    metrics = _top_section(MetricsConfig, top)
-    with suppress(MissingValueError):
-        if (problem := metrics_problem(metrics)) is not None:
-            diagnostics.problem("metrics.listen", problem)
-        else:
-            for key, warning in metrics_warnings(metrics):
-                diagnostics.warning(key, warning)
-    return metrics
 
 
 def _top_section(kind: type[Section], top: Mapping[str, Raw]) -> Section:
@@ -203,7 +183,6 @@ def _top_value(key: ConfigKey, top: Mapping[str, Raw]) -> object:
 
 
 def _or_missing(value: Callable[[], Any]) -> Any:  # noqa: ANN401 - any field's
-    """Returns the value, or what takes its place if it needs one that is missing."""
     try:
         return value()
     except MissingValueError as error:

@@ -117,13 +117,7 @@ class SchemasConfig:
 def schema_problems(
     flow: Flow, schemas: SchemasConfig, given: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yields the key, without its scope, and what is wrong; an alias and a dot begin a cluster's.
-
-    Args:
-        flow: Whose values these are.
-        schemas: The values.
-        given: The keys that the file sets for this flow alone.
-    """
+    """Yields the key, without its scope (a cluster's begins with its alias), and its problem."""
     if schemas.mode == "none":
         for key in (TOPICS, UNFRAMED):
             if key in given:

@@ -192,10 +192,7 @@ def _check_top_key(diagnostics: Diagnostics, key: str, raw: Raw, clusters: Colle
 def _check_top_alias(
     diagnostics: Diagnostics, key: str, raw: Raw, clusters: Collection[str]
 ) -> None:
-    """Checks an alias at top level, which MirrorMaker 2 takes for every flow.
-
-    Only one that changes no name can be followed.
-    """
+    """MirrorMaker 2 takes it for every flow; only one that changes no name can be followed."""
     value = text(raw).strip()
     if value and value not in clusters:
         diagnostics.problem(key, _unknown_cluster(value, clusters))
@@ -305,7 +302,6 @@ def _report_unknown_key(diagnostics: Diagnostics, key: str, name: str) -> None:
 
 
 def _placed(key: str, name: str, other: str) -> str:
-    """Returns *other* in the place of *name* in *key*, or at top level if only that is allowed."""
     is_of_flow = other in REMOVED or (other in KEYS and "flow" in KEYS[other].places)
     return key.removesuffix(name) + other if is_of_flow else other
 

@@ -84,7 +84,6 @@ def _tokens(expression: str) -> Iterator[tuple[str, str]]:
 
 
 def _broken(tokens: list[tuple[str, str]]) -> Iterator[str]:
-    """Yields why the text is not one expression."""
     opened: list[str] = []
     for kind, piece in tokens:
         if kind == "comment" or piece == ";":
@@ -212,11 +211,7 @@ def chain_text(chain: Chain, version: str) -> str:
 
 
 def chain_from(stored: str) -> Chain:
-    """Returns the chain that `chain_text` has written.
-
-    Raises:
-        ValueError: Nobody has.
-    """
+    """Returns the chain that `chain_text` has written."""
     try:
         return tuple(
             Transform(
@@ -234,8 +229,7 @@ def chain_from(stored: str) -> Chain:
             for number, step in enumerate(json.loads(stored)["steps"], start=1)
         )
     except (KeyError, TypeError, AttributeError) as error:
-        message = f"not a stored transform: {stored[:200]}"
-        raise ValueError(message) from error
+        raise ValueError(f"not a stored transform: {stored[:200]}") from error
 
 
 def stored_transforms(rows: Iterable[Mapping[str, Any]]) -> dict[str, Chain]:
@@ -300,7 +294,6 @@ def _flag(values: Mapping[str, Raw], end: str) -> bool:
 
 
 def _problems(name: str, values: Mapping[str, Raw]) -> Iterator[tuple[str, str]]:
-    """Yields what is wrong with the transform *name*: the key, and what to write instead."""
     start = f"{PREFIX}{name}"
     if not _NAME.fullmatch(name):
         yield TRANSFORMS, f"{name!r} is not a name of a transform; use A-Z a-z 0-9 _ -"

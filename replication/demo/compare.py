@@ -175,8 +175,6 @@ def _compare_topic(
 
 
 class _Walk:
-    """One pass along both logs of a partition, and its counts."""
-
     def __init__(self, partition: int, *, with_timestamps: bool, keep_offsets: bool) -> None:
         self._partition = partition
         self._with_timestamps = with_timestamps
@@ -190,11 +188,9 @@ class _Walk:
 
     @property
     def surplus(self) -> bool:
-        """Whether the target has surplus records."""
         return any(count < 0 for count in self._balance.values())
 
     def along(self, source: Iterator[Record], target: Iterator[Record]) -> None:
-        """Reads both logs to their ends in parallel."""
         expected = (-1, -1)
         for ours, theirs in zip_longest(source, target):
             if self._difference is None:

@@ -215,11 +215,7 @@ def new_folder() -> Path:
 
 @contextmanager
 def two_running_clusters(folder: Path, screen: Screen) -> Iterator[Scene]:
-    """Starts both clusters and stops them at the end of the block.
-
-    Raises:
-        SetupError: The jars are missing, or a broker does not start.
-    """
+    """Starts both clusters and stops them at the end of the block."""
     jars = kafka_jars()
     if not list(jars.glob("*.jar")):
         raise SetupError(f"no Kafka jars in {jars}: run ./spark-submit.sh, which downloads them")
@@ -373,7 +369,6 @@ def run(*, keep: bool, seconds: float = 20, mode: Mode = "auto") -> int:
 
 
 def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
-    """Plays all steps; returns whether both sides are equal."""
     screen = scene.screen
     with screen.step(f"Filling {len(PARTITIONS)} topics on {FLOW.source}"):
         counts = fill_topics(scene.source.bootstrap)
@@ -405,7 +400,6 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
 def _replicate(
     scene: Scene, counts: dict[str, int], mirror: MirrorProcess, seconds: float
 ) -> dict[str, list[float]]:
-    """Replicates the existing records, then new ones; returns the latencies of the new ones."""
     screen = scene.screen
     with screen.step("Starting Spark and copying the existing records") as show_progress:
         _await_copies(scene, counts, mirror, show_progress)
@@ -474,7 +468,6 @@ def _await_copies(
 
 
 def _judge(scene: Scene, latencies: dict[str, list[float]], *, is_running: bool) -> list[Finding]:
-    """Compares all records of both sides, and the offset map with the records' offsets."""
     source, target = scene.source.bootstrap, scene.target.bootstrap
     with scene.screen.step("Comparing both sides record by record"):
         reports = compare(source, target, scene.remote_topics, keep_offsets=True)
@@ -486,11 +479,7 @@ def _judge(scene: Scene, latencies: dict[str, list[float]], *, is_running: bool)
 
 
 def _page(mirror: MirrorProcess) -> str:
-    """Waits until the mirror's log has the address of its page, and returns it.
-
-    Raises:
-        FlowError: The mirror ended, or the page is not there in time.
-    """
+    """Waits until the mirror's log has the address of its page, and returns it."""
     deadline = time.monotonic() + STALL_SECONDS
     while not (found := SERVING.search(mirror.log.read_text(errors="replace"))):
         if time.monotonic() > deadline:
@@ -510,7 +499,6 @@ def _mirror(arguments: tuple[str, ...], log: Path) -> Iterator[MirrorProcess]:
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Makes SIGTERM stop the demo in order, as Ctrl-C does."""
     before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield

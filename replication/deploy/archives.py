@@ -147,11 +147,7 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes, mode: int) -> None
 
 @contextmanager
 def _new(path: Path) -> Iterator[Path]:
-    """Yields the file for the block to write; it has the name *path* only when it is complete.
-
-    Raises:
-        SetupError: It cannot be written.
-    """
+    """Yields the file for the block to write; it has the name *path* only when it is complete."""
     part = path.with_name(f"{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

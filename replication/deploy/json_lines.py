@@ -67,7 +67,6 @@ class _Pipe:
         return [_text(line) for line in whole] if chunk else None
 
     def rest(self) -> list[str]:
-        """Returns the last line, which has no end."""
         return [_text(self._rest)] if self._rest else []
 
 

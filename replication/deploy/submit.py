@@ -196,12 +196,10 @@ class _Start:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether the driver runs on another machine."""
         mode = last(self.given, "--deploy-mode", "spark.submit.deployMode")
         return (mode or self.environ.get("DEPLOY_MODE", "client")) == "cluster"
 
     def options(self) -> Arguments:
-        """Returns the options of every start."""
         doors = closed(self.master, self.known).items()
         return [
             *self.job.log_options,
@@ -214,7 +212,6 @@ class _Start:
         ]
 
     def placed(self) -> _Placed:
-        """Returns the driver where it runs."""
         if not self.is_cluster:
             return self._here()
         if self.master.startswith("k8s:") and UPLOAD_PATH not in self.known:
@@ -298,7 +295,6 @@ def _own_jars() -> list[str]:
 def _files(
     repository: Path, logging: str, environ: Mapping[str, str], own_jars: Sequence[str]
 ) -> Arguments:
-    """Returns the options with jars and the project's code, and with the logging of the driver."""
     jars = [*own_jars, *filter(None, environ.get("CLIENT_JARS", "").split(","))]
     return [
         *((("--jars", ",".join(jars)),) if jars else ()),
@@ -308,7 +304,6 @@ def _files(
 
 
 def _temporary_files(folder: str | None) -> list[str]:
-    """Returns the option for Java's and Spark's temporary files."""
     return [written(f"-Djava.io.tmpdir={folder}")] if folder else []
 
 
@@ -339,11 +334,7 @@ def _own_address(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _our_code(repository: Path, run_folder: str | None) -> Path:
-    """Returns the file of our code; of this process alone where the set-up is another user's.
-
-    Raises:
-        SetupError: It cannot be written anywhere.
-    """
+    """Where the set-up is another user's, it is of this process alone."""
     try:
         return py_files(repository, home() / "py-files")
     except SetupError:
@@ -353,7 +344,6 @@ def _our_code(repository: Path, run_folder: str | None) -> Path:
 
 
 def _defaults(given: Arguments, environ: Mapping[str, str], spark_home: Path) -> dict[str, str]:
-    """Returns the settings of the properties file that spark-submit will read."""
     folder = environ.get("SPARK_CONF_DIR") or spark_home / "conf"
     named = last(given, "--properties-file")
     file = Path(named) if named else Path(folder, "spark-defaults.conf")

@@ -107,7 +107,6 @@ class Minutes:
     def _topics(
         self, last: Observation, before: Observation
     ) -> list[tuple[str, dict[str, float | None], str]]:
-        """Returns the topics that move or lag, those first that lag most."""
         earlier = {topic.topic: topic for topic in before.topics}
         looks: dict[str, list[TopicFigures]] = {}
         for one in self._seen:
@@ -159,8 +158,6 @@ def _most(looks: Sequence[Mapping[str, float]], name: str) -> float | None:
 def _durations(
     last: Mapping[str, Histogram], before: Mapping[str, Histogram]
 ) -> dict[str, float | None]:
-    """Returns the quantiles of what was counted within the minute."""
-
     def within(name: str) -> Histogram | None:
         now = last.get(name)
         return now and now.since(before.get(name, Histogram()))

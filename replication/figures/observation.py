@@ -279,7 +279,8 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
         observed: One look.
         is_stale: Whether whoever shows it should have a newer one.
     """
-    found = {
+    owner = observed.owner
+    shown = {
         "flow": flow_document(observed.flow),
         "as_of": text_of(observed.as_of),
         "stale": is_stale,
@@ -287,8 +288,24 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
         "since": text_of(observed.since),
         "reason": observed.reason,
         "health": observed.health,
-        "conditions": [_condition(condition) for condition in observed.conditions],
-        "owner": observed.owner and _owner(observed.owner),
+        "conditions": [
+            {
+                "code": condition.code,
+                "severity": condition.severity,
+                "since": text_of(condition.since),
+                "text": condition.text,
+                "next_step": condition.next_step,
+                "topic": condition.topic,
+            }
+            for condition in observed.conditions
+        ],
+        "owner": owner
+        and {
+            "host": owner.host,
+            "pid": owner.pid,
+            "since": text_of(owner.since),
+            "part": owner.part,
+        },
         "epoch": observed.epoch,
         "mode": observed.mode,
         "runs": observed.runs,
@@ -296,18 +313,39 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
         "version": observed.version,
         "figures": {
             **_known_or_null("flow", observed.figures),
-            **_histograms(observed.histograms),
+            **{
+                figure.name: (found := observed.histograms.get(figure.name)) and found.document()
+                for figure in FIGURES
+                if figure.kind == "histogram"
+            },
         },
         "labelled": {name: dict(values) for name, values in observed.labelled.items()},
         "topics": list(map(topic_row, observed.topics)),
         "groups": list(map(group_document, observed.groups)),
-        "events": [_event(event) for event in observed.events],
-        "clusters": [_cluster(cluster) for cluster in observed.clusters],
+        "events": [
+            {
+                "at": text_of(event.at),
+                "kind": event.kind,
+                "text": event.text,
+                "reaction": event.reaction,
+                "details": dict(event.details),
+            }
+            for event in observed.events
+        ],
+        "clusters": [
+            {
+                "name": cluster.name,
+                "reachable": cluster.is_reachable,
+                "since": _optional(cluster.since),
+                "clock_skew_seconds": cluster.skew,
+            }
+            for cluster in observed.clusters
+        ],
         "ended_at": _optional(observed.ended_at),
         "exit_code": observed.exit_code,
         "text": observed.text,
     }
-    ordered: dict[str, Any] = _in_order(found)
+    ordered: dict[str, Any] = _in_order(shown)
     return ordered
 
 
@@ -369,7 +407,14 @@ def observation(found: Mapping[str, Any]) -> Observation:
         since=seconds_of(text(found["since"])),
         reason=text(found["reason"]),
         conditions=tuple(map(_read_condition, found["conditions"])),
-        owner=None if owner is None else _read_owner(owner),
+        owner=None
+        if owner is None
+        else Owner(
+            text(owner["host"]),
+            whole(owner["pid"]),
+            seconds_of(text(owner["since"])),
+            _one_of(Part, owner["part"]),
+        ),
         epoch=_or_none(whole, found["epoch"]),
         mode=_or_none(partial(_one_of, Mode), found["mode"]),
         runs=_or_none(partial(_one_of, Job), found["runs"]),
@@ -385,7 +430,15 @@ def observation(found: Mapping[str, Any]) -> Observation:
         topics=tuple(map(read_topic, found["topics"])),
         groups=tuple(map(_read_group, found["groups"])),
         events=tuple(map(_read_event, found["events"])),
-        clusters=tuple(map(_read_cluster, found["clusters"])),
+        clusters=tuple(
+            ClusterFigures(
+                text(row["name"]),
+                row["reachable"] is True,
+                _read_optional(row["since"]),
+                _or_none(number, row["clock_skew_seconds"]),
+            )
+            for row in found["clusters"]
+        ),
         ended_at=_read_optional(found["ended_at"]),
         exit_code=_or_none(whole, found["exit_code"]),
         text=text(found["text"]),
@@ -431,41 +484,12 @@ def _read_optional(at: object) -> float | None:
     return None if at is None else seconds_of(text(at))
 
 
-def _histograms(found: Mapping[str, Histogram]) -> dict[str, object]:
-    return {
-        figure.name: found[figure.name].document() if figure.name in found else None
-        for figure in FIGURES
-        if figure.kind == "histogram"
-    }
-
-
 def _known(found: Mapping[str, Any]) -> dict[str, float]:
     """Returns the plain figures of *found*; null is unknown, and a histogram has its own place."""
     return {
         name: number(value)
         for name, value in found.items()
         if value is not None and type(value) is not dict
-    }
-
-
-def _read_owner(row: Mapping[str, Any]) -> Owner:
-    since = seconds_of(text(row["since"]))
-    return Owner(text(row["host"]), whole(row["pid"]), since, _one_of(Part, row["part"]))
-
-
-def _owner(owner: Owner) -> dict[str, object]:
-    since = text_of(owner.since)
-    return {"host": owner.host, "pid": owner.pid, "since": since, "part": owner.part}
-
-
-def _condition(condition: Condition) -> dict[str, object]:
-    return {
-        "code": condition.code,
-        "severity": condition.severity,
-        "since": text_of(condition.since),
-        "text": condition.text,
-        "next_step": condition.next_step,
-        "topic": condition.topic,
     }
 
 
@@ -482,11 +506,6 @@ def _read_group(row: Mapping[str, Any]) -> GroupFigures:
         for answer, count in _object(row["partitions"]).items()
     }
     return GroupFigures(text(row["group"]), _known(_object(row["figures"])), answers)
-
-
-def _read_cluster(row: Mapping[str, Any]) -> ClusterFigures:
-    since, skew = _read_optional(row["since"]), _or_none(number, row["clock_skew_seconds"])
-    return ClusterFigures(text(row["name"]), row["reachable"] is True, since, skew)
 
 
 def read_topic(row: Mapping[str, Any]) -> TopicFigures:
@@ -509,12 +528,6 @@ def read_topic(row: Mapping[str, Any]) -> TopicFigures:
     )
 
 
-def _event(event: EventRow) -> dict[str, object]:
-    at = text_of(event.at)
-    own = {"at": at, "kind": event.kind, "text": event.text, "reaction": event.reaction}
-    return {**own, "details": dict(event.details)}
-
-
 def _read_event(row: Mapping[str, Any]) -> EventRow:
     at, details = seconds_of(text(row["at"])), _object(row["details"])
     # a later version may know another kind, and another reaction
@@ -526,15 +539,6 @@ def _read_event(row: Mapping[str, Any]) -> EventRow:
         if value is not None
     }
     return EventRow(at, kind, text(row["text"]), reaction, plain)
-
-
-def _cluster(cluster: ClusterFigures) -> dict[str, object]:
-    return {
-        "name": cluster.name,
-        "reachable": cluster.is_reachable,
-        "since": _optional(cluster.since),
-        "clock_skew_seconds": cluster.skew,
-    }
 
 
 def _in_order(found: Any) -> Any:  # noqa: ANN401 - whatever JSON has

@@ -74,7 +74,6 @@ def from_csv(file: str, text: str) -> tuple[list[GroupOffset], list[str]]:
 
 
 def _parse_line(fields: list[str]) -> GroupOffset | str:
-    """Returns the offset in one line, or what is wrong with it."""
     if len(fields) != FIELDS:
         shown = ",".join(fields)[:80]
         return f"{shown!r} has {len(fields)} fields; expected group,topic,partition,offset"

@@ -49,8 +49,6 @@ _GROUP_LABELS: Final = ("source", "target", "group", "topic", "partition")
 
 
 def _figure(name: str, factor: float = 1.0) -> Callable[[TopicFigures], float | None]:
-    """Returns what reads the figure *name* of a topic, times *factor*."""
-
     def read(topic: TopicFigures) -> float | None:
         value = topic.figures.get(name)
         return None if value is None else value * factor
@@ -92,10 +90,6 @@ def mm2_families(cuts: Sequence[Cut]) -> Iterator[Metric]:
                     named = topic.remote or topic.topic
                     family.add_metric((flow.source, flow.target, named, ""), value)
         yield family
-    yield _checkpoints(cuts)
-
-
-def _checkpoints(cuts: Sequence[Cut]) -> Metric:
     name = "checkpoint_latency_ms_avg"
     meaning = "the mean of checkpoint_seconds, of all groups together"
     family = GaugeMetricFamily(CHECKPOINT + name, _help(name, meaning), labels=_GROUP_LABELS)
@@ -104,7 +98,7 @@ def _checkpoints(cuts: Sequence[Cut]) -> Metric:
         if found is not None and found.count:
             mean = found.sum / found.count * MILLISECONDS
             family.add_metric((flow.source, flow.target, "", "", ""), mean)
-    return family
+    yield family
 
 
 def _help(name: str, meaning: str) -> str:
@@ -164,15 +158,18 @@ class FlowCollector(Collector):
 
     def collect(self) -> Iterator[Metric]:
         """Yields the families of series, in the order of the registry."""
-        cuts = [(self._cut(observed), self._is_stale(observed)) for observed in self._look()]
+        cuts = [
+            (
+                self._cutters.setdefault(observed.flow, Cutter(self._limits)).cut(observed),
+                self._is_stale(observed),
+            )
+            for observed in self._look()
+        ]
         for figure in FIGURES:
             if figure.is_metric:
                 yield _family(figure, cuts)
         live = [cut for cut, is_stale in cuts if _is_live(cut.observed, is_stale=is_stale)]
         yield from self._further(live)
-
-    def _cut(self, observed: Observation) -> Cut:
-        return self._cutters.setdefault(observed.flow, Cutter(self._limits)).cut(observed)
 
 
 def _is_live(observed: Observation, *, is_stale: bool) -> bool:
@@ -209,10 +206,10 @@ def _histograms(
 
 
 def _rows(figure: Figure, cut: Cut) -> Iterable[Row]:
-    """Returns the rows of *figure*: of a rule of its own, else where an observation has it."""
     name, observed = figure.name, cut.observed
     if name in BOUNDED:
-        return _bounded(name, observed)
+        counted = {**dict.fromkeys(BOUNDED[name], 0.0), **observed.labelled.get(name, {})}
+        return [((value,), number) for value, number in counted.items()]
     if name in observed.labelled:
         return [((value,), number) for value, number in observed.labelled[name].items()]
     if name in _RULES:
@@ -227,11 +224,6 @@ def _rows(figure: Figure, cut: Cut) -> Iterable[Row]:
 
 def _of_items(name: str, items: Iterable[tuple[str, Mapping[str, float]]]) -> Iterable[Row]:
     return [((item,), figures[name]) for item, figures in items if name in figures]
-
-
-def _bounded(name: str, observed: Observation) -> Iterable[Row]:
-    values = {**dict.fromkeys(BOUNDED[name], 0.0), **observed.labelled.get(name, {})}
-    return [((value,), number) for value, number in values.items()]
 
 
 def _states(observed: Observation, *, is_stale: bool) -> Iterable[Row]:
@@ -254,24 +246,6 @@ def _conditions(cut: Cut) -> Iterable[Row]:
     return [((code,), float(code in held)) for code in get_args(Code)]
 
 
-def _started(cut: Cut) -> Iterable[Row]:
-    owner = cut.observed.owner
-    return _known(owner.since if owner else None)
-
-
-def _leases(cut: Cut) -> Iterable[Row]:
-    owner = cut.observed.owner
-    return [((owner.part if owner else "records",), float(owner is not None))]
-
-
-def _reachable(cut: Cut) -> Iterable[Row]:
-    return [((one.name,), float(one.is_reachable)) for one in cut.observed.clusters]
-
-
-def _skews(cut: Cut) -> Iterable[Row]:
-    return [((one.name,), one.skew) for one in cut.observed.clusters if one.skew is not None]
-
-
 def _partition_states(cut: Cut) -> Iterable[Row]:
     counts = dict.fromkeys(get_args(TopicState), 0)
     for topic in cut.observed.topics:
@@ -289,7 +263,10 @@ def _latencies(cut: Cut) -> Iterable[Row]:
 
 
 def _set_aside(cut: Cut) -> Iterable[Row]:
-    return [((topic.topic, _first_line(topic.reason)), 1.0) for topic in cut.aside]
+    for topic in cut.aside:
+        line = topic.reason.strip().partition("\n")[0]
+        shown = line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}.."
+        yield (topic.topic, shown), 1.0
 
 
 def _paused(cut: Cut) -> Iterable[Row]:
@@ -298,11 +275,6 @@ def _paused(cut: Cut) -> Iterable[Row]:
         for topic in cut.topics
         if any(part.state == "paused" for part in topic.partitions)
     ]
-
-
-def _first_line(text: str) -> str:
-    line = text.strip().partition("\n")[0]
-    return line if len(line) <= LONGEST_REASON else f"{line[:LONGEST_REASON]}.."
 
 
 def _of_partitions(name: str) -> "Callable[[Cut], Iterable[Row]]":
@@ -321,19 +293,21 @@ def _answers(cut: Cut) -> Iterable[Row]:
     ]
 
 
-def _limited(cut: Cut) -> Iterable[Row]:
-    return [((what,), float(is_cut)) for what, is_cut in cut.limited.items()]
-
-
 _RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
     "info": _info,
     "condition": _conditions,
     "observed_timestamp_seconds": lambda cut: _known(cut.observed.as_of),
-    "started_timestamp_seconds": _started,
+    "started_timestamp_seconds": lambda cut: _known(
+        cut.observed.owner and cut.observed.owner.since
+    ),
     "ended_timestamp_seconds": lambda cut: _known(cut.observed.ended_at),
     "exit_code": lambda cut: _known(cut.observed.exit_code),
-    "lease_held": _leases,
-    "cluster_reachable": _reachable,
+    "lease_held": lambda cut: [
+        ((owner.part if (owner := cut.observed.owner) else "records",), float(owner is not None))
+    ],
+    "cluster_reachable": lambda cut: [
+        ((one.name,), float(one.is_reachable)) for one in cut.observed.clusters
+    ],
     "generation": lambda cut: _known(cut.observed.generation),
     "topic_latency_seconds": _latencies,
     "partitions": _partition_states,
@@ -342,15 +316,14 @@ _RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
     "partition_lag_records": _of_partitions("lag_records"),
     "partition_lag_seconds": _of_partitions("lag_seconds"),
     "group_partitions": _answers,
-    "clock_skew_seconds": _skews,
-    "metrics_limited": _limited,
+    "clock_skew_seconds": lambda cut: [
+        ((one.name,), one.skew) for one in cut.observed.clusters if one.skew is not None
+    ],
+    "metrics_limited": lambda cut: [
+        ((what,), float(is_cut)) for what, is_cut in cut.limited.items()
+    ],
 }
 """Figures that an observation has in a form of its own."""
-
-
-# The page that Prometheus reads. It is made once for each look at the flows.
-
-_NOTHING: Final[Sequence[Observation]] = ()
 
 
 class MetricsPage:
@@ -375,7 +348,7 @@ class MetricsPage:
     ) -> None:
         self._look = look
         self._is_stale = is_stale
-        self._shown = _NOTHING
+        self._shown: Sequence[Observation] = ()
         self._key: object = None
         self._written: dict[str, bytes] = {}
         self._lock = threading.Lock()

@@ -145,7 +145,6 @@ class Cutter:
         return found[:most], len(found) > most
 
     def _count(self, topics: Sequence[TopicFigures], others: set[str]) -> None:
-        """Adds to the others what is new in topics without series of their own."""
         for topic in topics:
             before = self._counted.get(topic.topic, {})
             now = {name: topic.figures[name] for name in _GROWING if name in topic.figures}
@@ -207,7 +206,6 @@ def _urgency_of_group(group: GroupFigures) -> tuple[float, float, float]:
 def _split(
     items: Sequence[_Item], most: int, urgency: Callable[[_Item], Any]
 ) -> tuple[Sequence[_Item], Sequence[_Item]]:
-    """Returns the *most* urgent of *items*, in their order, and the others."""
     if len(items) <= most:
         return items, ()
     ranked = sorted(range(len(items)), key=lambda n: urgency(items[n]), reverse=True)

@@ -185,7 +185,6 @@ def _items(text: str) -> list[str]:
 
 
 def _names(chain: Mapping[str, str], key: str, found: Counterpart) -> tuple[str, ...]:
-    """Returns the names that *key* lists."""
     names = _items(chain.get(key, ""))
     if double := next((name for name in names if names.count(name) > 1), None):
         found.problems[key] = f"lists {double!r} twice, which Kafka Connect refuses; remove one"
@@ -193,11 +192,6 @@ def _names(chain: Mapping[str, str], key: str, found: Counterpart) -> tuple[str,
 
 
 def _required(chain: Mapping[str, str], key: str, what: str) -> str:
-    """Returns the value of *key*.
-
-    Raises:
-        _Refused: There is none.
-    """
     if not (value := chain.get(key, "").strip()):
         raise _Refused(key, f"is missing or empty; write {what}")
     return value
@@ -205,14 +199,11 @@ def _required(chain: Mapping[str, str], key: str, what: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Transform:
-    """One transform of a chain."""
-
     name: str
     chain: Mapping[str, str]
     found: Counterpart
 
     def is_taken(self, conditions: "_Conditions") -> bool:
-        """Adds the counterpart, or the problem if there is none; returns whether there is one."""
         try:
             self.add(conditions)
         except _Refused as error:
@@ -221,11 +212,6 @@ class _Transform:
         return True
 
     def add(self, conditions: "_Conditions") -> None:
-        """Adds the counterpart.
-
-        Raises:
-            _Refused: There is none.
-        """
         key = self.key("type")
         given = _required(self.chain, key, "the class of the transform")
         match simple_name(given):
@@ -249,7 +235,6 @@ class _Transform:
         return f"{OWN}.{self.name}{what}"
 
     def kept(self, condition: str | None) -> dict[str, Setting]:
-        """Returns what keeps all records but those of *condition*, or none without one."""
         if condition is None:
             self.found.warnings[self.key("type")] = (
                 "has no predicate, so that every record is dropped, as in MirrorMaker 2"
@@ -279,11 +264,6 @@ class _Transform:
         return {"headers": more if condition is None else f"if({condition}, {more}, headers)"}
 
     def header_value(self) -> str:
-        """Returns SQL for the bytes that Connect's converter makes of a literal.
-
-        Raises:
-            _Refused: It would not write the text as it is.
-        """
         key = self.key("value.literal")
         if (literal := self.chain.get(key, "").strip()) == "null":
             return "cast(NULL AS binary)"
@@ -332,11 +312,6 @@ class _Conditions:
     remote_topic: str | None
 
     def of(self, transform: str) -> str | None:
-        """Returns when *transform* applies; None for always.
-
-        Raises:
-            _Refused: The predicate has no counterpart.
-        """
         key, negate = (f"{CHAIN}.{transform}.{each}" for each in ("predicate", "negate"))
         negated = self.chain.get(negate, "false").strip().lower()
         if negated not in ("true", "false"):
@@ -352,11 +327,6 @@ class _Conditions:
         return f"NOT ({tested})" if negated == "true" else tested
 
     def predicate(self, prefix: str) -> str:
-        """Returns the predicate whose settings begin with *prefix*.
-
-        Raises:
-            _Refused: It has no counterpart.
-        """
         given = _required(self.chain, f"{prefix}type", "the class of the predicate")
         match simple_name(given):
             case "RecordIsTombstone":
@@ -375,11 +345,6 @@ class _Conditions:
         )
 
     def topic_matches(self, key: str) -> str:
-        """Returns whether the remote topic's whole name matches the pattern that *key* gives.
-
-        Raises:
-            _Refused: The pattern is invalid, or nobody here knows the name.
-        """
         pattern = _required(self.chain, key, "a regular expression of the remote topic's name")
         if problem := pattern_problem(pattern):
             raise _Refused(key, problem)

@@ -157,7 +157,6 @@ def _encode(value: Mapping[str, object]) -> bytes:
 
 
 def _murmur2(data: bytes) -> int:
-    """Returns the hash of ``org.apache.kafka.common.utils.Utils.murmur2``."""
     found = (_SEED ^ len(data)) & _INT
     whole = len(data) // 4 * 4
     for at in range(0, whole, 4):

@@ -163,8 +163,6 @@ def _string(text: str, field: str) -> bytes:
 
 
 class _Fields:
-    """Reads a record's fields in sequence."""
-
     def __init__(self, data: bytes | None, what: str) -> None:
         if data is None:
             raise NullError(f"{what} is null")

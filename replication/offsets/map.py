@@ -105,14 +105,11 @@ class _UnknownSpan(OffsetRun):
         return self.tgt_from
 
     def read_until(self, read: int) -> int:  # noqa: ARG002 - the same for each
-        """Returns the same as for a run."""
         return self.src_until
 
 
 @dataclass(frozen=True, slots=True)
 class _NewestCopies:
-    """A source range and the newest run that contains it."""
-
     src_from: int
     src_until: int
     run: OffsetRun
@@ -204,7 +201,6 @@ class OffsetMap:
         return Bounded(offset, reread, missing) if reread or missing else Exact(offset)
 
     def _earliest_copy(self, committed: int, target_start: int | None) -> Translation:
-        """Returns the earliest position on the target, for a group before all runs."""
         if target_start is None and self._runs[0].tgt_from > 0:
             return NoAnswer("before the first run", self.starts_at)
         start = target_start or 0  # no log starts before 0
@@ -350,11 +346,6 @@ def translate_back(runs: Iterable[OffsetRun], committed: int) -> Translation:
 
 
 def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
-    """Returns *runs* and, where both sides have a gap, one that states what may be there.
-
-    The records in a gap of the target may be those of the source's gap at the same place, or
-    another producer's, so a group in it must start at the gap's first record.
-    """
     spans: list[OffsetRun] = []
     last: OffsetRun | None = None
     for run in runs:
@@ -370,11 +361,6 @@ def _with_unknown_spans(runs: Sequence[OffsetRun]) -> list[OffsetRun]:
 def _newest_copies(
     runs: Sequence[OffsetRun], unknown: Sequence[_UnknownSpan]
 ) -> list[_NewestCopies]:
-    """Returns every source range once, with the newest run that contains it, in source order.
-
-    A range that is in no run at all may be in the first of its *unknown* spans. One that an older
-    run holds may be there as well, but the older copy comes before, and so it is the safe one.
-    """
     newest: list[_NewestCopies] = []
     covered: list[tuple[int, int]] = []
     for run in (*reversed(runs), *unknown):

@@ -48,11 +48,7 @@ class PartitionRuns:
         return None if self.ends or self.unchecked else self.batch.upstream
 
     def acknowledge(self, what: str, run: OffsetRun) -> None:
-        """Adds a run that executors report; *what* says whose it is, for an error.
-
-        Raises:
-            ProgressGapError: The run contradicts what is known.
-        """
+        """Adds a run that executors report; *what* says whose it is, for an error."""
         run = run.after(self.position)
         if run.is_anchor:  # late: the batch's own count was taken instead
             return
@@ -72,21 +68,13 @@ class PartitionRuns:
         self._check(what)
 
     def finish(self, what: str, run: OffsetRun) -> None:
-        """Adds the end of a finished batch, which read and wrote *run*.
-
-        Raises:
-            ProgressGapError: It contradicts the reports.
-        """
+        """Adds the end of a finished batch, which read and wrote *run*."""
         self.batch = run.end
         self.ends.append(run.end)
         self._check(what)
 
     def accept(self, what: str) -> None:
-        """Takes the finished batches' own counts where the reports are missing.
-
-        Raises:
-            ProgressGapError: A count contradicts the reports, or says nothing without them.
-        """
+        """Takes the finished batches' own counts where the reports are missing."""
         for end in self.ends:
             records = end.downstream - self.position.downstream
             upstream = self.position.upstream
@@ -105,7 +93,6 @@ class PartitionRuns:
             self._add(OffsetRun(self.position.upstream, until, self.position.downstream, 0))
 
     def _check(self, what: str) -> None:
-        """Compares finished batches with the reports, as far as these have come."""
         if self.spacing is None:
             return
         while self.ends and self.ends[0].downstream <= self.position.downstream:
@@ -159,11 +146,7 @@ class SharedRuns(PartitionRuns):
         self._check(what)
 
     def accept(self, what: str) -> None:
-        """Ends the generation where reports are missing: the next one copies those records again.
-
-        Raises:
-            ProgressGapError: A finished batch was not reported as a whole.
-        """
+        """Ends a generation that lacks reports: the next one copies those records again."""
         if self.ends:
             raise ProgressGapError(
                 f"{what}: executors have not reported all records of a finished batch, which ends "

@@ -113,7 +113,6 @@ def _renamed(version: Version, named: Callable[[str], str]) -> Version:
 
 
 def _conflict(wanted: Version, there: Version | None, ids: Mapping[int, Schema]) -> Conflict | None:
-    """Returns what keeps a version from being registered; None if nothing does."""
     under_id = ids.get(wanted.id)
     if under_id is not None and not under_id.means(wanted.schema):
         return Conflict("id", f"id {wanted.id} is another schema there, here it is {wanted}")

@@ -131,7 +131,6 @@ def _copies_of_all(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicA
 
 
 def _copies(acl: TopicAcl, remote: str, *, prefixed: bool) -> Iterator[TopicAcl]:
-    """Yields the ACL under its *remote* name; nothing if it grants nothing but writing."""
     if acl.permission == "ALLOW":
         if acl.operation == "WRITE":
             return
@@ -270,14 +269,12 @@ def _remote(config: FlowConfig, resource: Resource) -> Resource:
 
 
 def _resources(kind: ResourceKind, items: Iterable[str]) -> set[Resource]:
-    """Returns names and prefixes that cover everything that *items* may match."""
     found = {_resource(kind, part) for item in items for part in _alternatives(item)}
     everything = Resource(kind, "*")
     return {everything} if everything in found else found
 
 
 def _alternatives(item: str) -> list[str]:
-    """Returns expressions that match together what *item* does, if that is a choice: ``a|b.*``."""
     return [item] if set(item) & set("([") else re.split(r"(?<!\\)\|", item)
 
 

@@ -98,7 +98,6 @@ def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:
 
 
 def _stricter(source: Settings, target: Settings) -> Iterator[str]:
-    """Yields the settings by which the target keeps less."""
     yield from (key for key in REJECTING_KEYS if _number(target, key) < _number(source, key))
     shorter = [key for key in RETENTION_KEYS if _limit(target, key) < _limit(source, key)]
     only_target = _policies(target) - _policies(source)
@@ -118,7 +117,6 @@ def _limit(settings: Settings, key: str) -> float:
 
 
 def _number(settings: Settings, key: str) -> float:
-    """Returns the value of *key*; infinite for -1, Kafka's "no limit", and where it is unknown."""
     value = int(settings[key].value or -1) if key in settings else -1
     return inf if value < 0 else value
 
@@ -236,7 +234,6 @@ def _changes(
 
 
 def _wanted(source: Settings, config: TopicConfigsConfig) -> Applied:
-    """Returns the value that the remote topic should have for each setting, None for none."""
     keeps_default = config.defaults_from == "target"
     return {
         key: None if setting.origin == "default" and keeps_default else setting.value
@@ -261,7 +258,6 @@ def _handed_back(source: Settings, target: Settings, applied: Applied) -> Applie
 
 
 def _override(settings: Settings, key: str) -> str | None:
-    """Returns the value that the topic itself sets."""
     setting = settings.get(key)
     return setting.value if setting is not None and setting.origin == "topic" else None
 

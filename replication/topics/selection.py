@@ -82,7 +82,6 @@ def writers_of(remote: str, flows: Iterable[FlowConfig], target: str) -> tuple[F
 
 
 def _upstream(config: FlowConfig, remote: str) -> tuple[str, ...]:
-    """Returns what the upstream topic of *remote* may be called."""
     if isinstance(config.policy, CustomPolicy):
         upstream = config.policy.upstream_topic(remote)
         return (remote,) if upstream in (None, remote) else (remote, str(upstream))
