@@ -444,10 +444,18 @@ class Checkpoints:
         errors: list[ClusterError] = []
         try:
             if emit:
-                errors += [] if is_held else self._emit(positions)
+                try:
+                    if not is_held:
+                        self._emission.emit(positions)
+                except ClusterError as error:
+                    errors.append(error)
                 self._emit_at = clock + groups.checkpoints_interval_seconds
             if self._sync is not None and sync:
-                errors += [] if is_held else self._move(self._sync, positions)
+                # of a shared topic, another source's groups of that name would lose their place
+                shares = self._context.config.shares
+                own = (position for position in positions if not shares(position.remote.topic))
+                if not is_held and (unmoved := self._sync.move(own)):
+                    errors.append(unmoved)
                 self._sync_at = clock + groups.sync_interval_seconds
         finally:
             self._emission.write_history(at_once=at_once)
@@ -466,19 +474,6 @@ class Checkpoints:
             accepted=found,
         )
         return found
-
-    def _emit(self, positions: Iterable[GroupPosition]) -> list[ClusterError]:
-        try:
-            self._emission.emit(positions)
-        except ClusterError as error:
-            return [error]
-        return []
-
-    def _move(self, sync: GroupSync, positions: Iterable[GroupPosition]) -> list[ClusterError]:
-        # of a shared topic, another source's groups of that name would lose their place
-        shares = self._context.config.shares
-        error = sync.move(position for position in positions if not shares(position.remote.topic))
-        return [error] if error else []
 
     def query(self) -> DataStreamWriter:
         """Returns the streaming query that runs the rounds; `end_batch` ends its batch early."""
@@ -551,21 +546,15 @@ class Checkpoints:
             known = {group for group, _ in self._emission.newest() if groups.accepts(group)}
         unlisted = known - found
         gone = self._source.missing(unlisted) if unlisted else set()
-        self._report_gone(gone)
+        if new := gone - self._gone:  # reported once; an event of an earlier process counts
+            self._gone |= new
+            tables, flow = self._context.tables, self._flow
+            read = partial(reader_of(tables).newest, "events", flow, ["kind", "group"], ["at"])
+            events = tables.mended("events", flow, read)
+            reported = {event["group"] for event in events if event["kind"] == "group-gone"}
+            tables.record_events(flow, (_gone(flow, group) for group in sorted(new - reported)))
         self._groups = found | (unlisted - gone)
         self._refresh_at = time.monotonic() + groups.refresh_interval_seconds
-
-    def _report_gone(self, gone: set[str]) -> None:
-        """Reports each deleted group once; an event of an earlier process counts."""
-        gone = gone - self._gone
-        if not gone:
-            return
-        self._gone |= gone
-        tables, flow = self._context.tables, self._flow
-        read = partial(reader_of(tables).newest, "events", flow, ["kind", "group"], ["at"])
-        events = tables.mended("events", flow, read)
-        known = {event["group"] for event in events if event["kind"] == "group-gone"}
-        tables.record_events(flow, (_gone(flow, group) for group in sorted(gone - known)))
 
 
 def _gone(flow: Flow, group: str) -> NewEvent:

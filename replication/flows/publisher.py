@@ -18,7 +18,7 @@ from replication.errors import ReplicationError
 from replication.figures.lag import Skew, worst
 from replication.figures.observation import ENDED, FlowState, Observation, Owner
 from replication.figures.words import Holder, TopicWords, part_words, topic_key
-from replication.flows.board import Activity, Copying
+from replication.flows.board import Activity
 from replication.flows.context import FlowContext
 from replication.kafka.status_topic import StatusClients, StatusTopic
 from replication.log import Log
@@ -64,13 +64,7 @@ class TopicTurns:
     def take(
         self, values: Mapping[str, bytes], now: float, urgent: Collection[str] = ()
     ) -> dict[str, bytes | None]:
-        """Returns what is written now, by topic; None for one that is not replicated any more.
-
-        Args:
-            values: Of all topics.
-            now: The time.
-            urgent: The topics that do not keep up.
-        """
+        """Returns what is written now, by topic; None for one that is not replicated any more."""
         earned = (now - self._at) * BYTES_PER_SECOND
         self._budget = min(self._budget + earned, BYTES_PER_SECOND * BURST_SECONDS)
         self._at = now
@@ -292,6 +286,7 @@ def look_at(context: FlowContext, job: Job) -> Observation:
     if context.outages.is_standby:
         state = "standby"
     copying = shown.copying
+    records = float(sum(copying.records.values()))
     lease = context.held.get("")
     return Observation(
         context.config.flow,
@@ -304,12 +299,8 @@ def look_at(context: FlowContext, job: Job) -> Observation:
         mode=copying.mode,
         runs=job,
         generation=max(copying.generations, default=None),
-        figures=_counted(copying) if runs(job, "records") else {},
+        figures={"records_total": records} if runs(job, "records") else {},
     )
-
-
-def _counted(copying: Copying) -> dict[str, float]:
-    return {"records_total": float(sum(copying.records.values()))}
 
 
 def _owner(context: FlowContext, job: Job) -> Owner | None:

@@ -111,14 +111,6 @@ def compare(
 ) -> ComparedRecords:
     """Finds the places of those of *decisions* that only records tell; the others stay.
 
-    Args:
-        context: The flow.
-        plan: Its topics.
-        stored: The offset map.
-        spans: Of the plan's partitions.
-        decisions: What the steps before have found.
-        void: Partitions whose stored map is of deleted topics.
-
     Raises:
         ClusterError: A cluster does not answer.
         QueryError: A Spark job that compares records fails.

@@ -6,7 +6,7 @@ partition from then on. Where a cluster does not show its settings, nothing is j
 """
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isinf
 from typing import Final
@@ -119,28 +119,19 @@ def find_expired(
     Raises:
         ClusterError: A cluster does not answer.
     """
+    source, target = clusters
     fresh = {
         tp: decision.position
         for tp, decision in decisions.items()
         if isinstance(decision, StartFresh) and decision.position.upstream < spans.source_ends[tp]
     }
-    return dict(_refusals(config, plan, clusters, spans, fresh))
-
-
-def _refusals(
-    config: FlowConfig,
-    plan: TopicPlan,
-    clusters: tuple[Cluster, Cluster],
-    spans: LogSpans,
-    fresh: Mapping[TopicPartition, Position],
-) -> Iterator[tuple[TopicPartition, Refusal]]:
-    source, target = clusters
     kept = _shorter(config, plan, clusters, {tp.topic for tp in fresh})
     now_ms = time.time_ns() // 1_000_000
     kept_from = source.offsets_for_time(
         {tp: max(0, int(now_ms - kept[tp.topic].target)) for tp in fresh if tp.topic in kept}
     )
     old = {tp: (fresh[tp].upstream, first) for tp, first in kept_from.items()}
+    found: dict[TopicPartition, Refusal] = {}
     for tp in sorted(with_old_records(config, source, old)):
         position, first, remote = fresh[tp], kept_from[tp], plan.topics[tp.topic]
         text = (
@@ -149,7 +140,8 @@ def _refusals(
             f" at once. Give {remote} the retention.ms of {tp.topic}"
         )
         span = spans.source(tp)
-        yield tp, expired(text, position, min(first, span[1]), span)
+        found[tp] = expired(text, position, min(first, span[1]), span)
+    return found
 
 
 def _shorter(

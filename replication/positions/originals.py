@@ -406,8 +406,8 @@ def unsafe_keys(plan: TopicPlan, source: Cluster, target: Cluster) -> dict[str, 
         if (names := [one.name for one in chain if one.key and not one.injective])
     }
     created = {new.name for new in plan.create}
-    found = _compacted(target, {plan.topics[topic] for topic in changed} - created)
-    found |= _compacted(source, {topic for topic in changed if plan.topics[topic] in created})
+    found = compacted_topics(target, {plan.topics[topic] for topic in changed} - created)
+    found |= compacted_topics(source, {topic for topic in changed if plan.topics[topic] in created})
     return {
         topic: f"replication.transforms.{names[0]}.key: {plan.topics[topic]} is compacted "
         "(cleanup.policy), where records whose keys become one delete each other; if different "
@@ -417,7 +417,8 @@ def unsafe_keys(plan: TopicPlan, source: Cluster, target: Cluster) -> dict[str, 
     }
 
 
-def _compacted(cluster: Cluster, topics: Collection[str]) -> set[str]:
+def compacted_topics(cluster: Cluster, topics: Collection[str]) -> set[str]:
+    """Returns those of *topics* that *cluster* compacts, as far as it shows their settings."""
     if not topics:
         return set()
     settings = Rejections().call(cluster.topic_config, topics)

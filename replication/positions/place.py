@@ -15,7 +15,7 @@ from typing import Final
 from replication.config.tree import FlowConfig
 from replication.errors import GuardError
 from replication.kafka.api import KafkaRecord
-from replication.kafka.cluster import Cluster, Rejections
+from replication.kafka.cluster import Cluster
 from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
 from replication.log import Log
 from replication.mm2.wire import stored_position
@@ -28,6 +28,7 @@ from replication.positions.originals import (
     Original,
     Originals,
     Prints,
+    compacted_topics,
     fingerprints_at,
     last_fingerprints,
 )
@@ -205,9 +206,7 @@ def _lacked(
     offsets = sum(_width(pair.originals) + _width(pair.copies) for pair in pairs)
     flow, topics = context.config.flow, {pair.remote.topic for pair in pairs}
     log.bind(flow).info("looking_up_all_records", partitions=len(pairs), offsets=offsets)
-    settings = Rejections().call(context.target.topic_config, topics)
-    policies = {name: own.get("cleanup.policy") for name, own in settings.items()}
-    compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
+    compacted = compacted_topics(context.target, topics)
     return missing_records(
         context.spark,
         logs_of(context, (pair.tp for pair in pairs)),
@@ -265,9 +264,7 @@ def search_compacted(
     Topics that the source does not compact are left out: that it lacks the last records of those
     says that somebody else wrote them, or that it has lost more than these.
     """
-    settings = Rejections().call(context.source.topic_config, {tp.topic for tp in remotes})
-    policies = {topic: own.get("cleanup.policy") for topic, own in settings.items()}
-    compacted = {name for name, own in policies.items() if own and "compact" in (own.value or "")}
+    compacted = compacted_topics(context.source, {tp.topic for tp in remotes})
     wanted = {tp: remote for tp, remote in remotes.items() if tp.topic in compacted}
     if not wanted:
         return Compacted()

@@ -369,13 +369,6 @@ def refine(
 
     Quick: of most partitions no record is read, of the others a few.
 
-    Args:
-        context: The flow.
-        plan: Its topics.
-        stored: The offset map.
-        spans: Of the plan's partitions.
-        decisions: What the survey of them has found.
-
     Raises:
         ClusterError: A cluster does not answer.
     """

@@ -73,7 +73,11 @@ class RemoteTopics:
             if trials.waiting:
                 trials.settle(reason)
                 self._trials[name] = trials
-        while open_trials := {name: self._trials[name] for name in rejected if self._is_open(name)}:
+        while open_trials := {
+            name: trials
+            for name in rejected
+            if (trials := self._trials.get(name)) is not None and trials.waiting
+        }:
             reasons = self._target.try_topics(
                 with_settings(self._topics[name], {*trials.taken, *trials.waiting[0]})
                 for name, trials in open_trials.items()
@@ -83,9 +87,6 @@ class RemoteTopics:
         for name in rejected:
             if name in self._trials:
                 yield with_settings(self._topics[name], self._trials[name].taken)
-
-    def _is_open(self, name: str) -> bool:
-        return name in self._trials and bool(self._trials[name].waiting)
 
 
 # Finds topics of the source that are left out because their names begin with an alias.

@@ -235,16 +235,14 @@ class Observer:
                 self._resources.callback(self._clocks.close)
             due = time.monotonic()
             while not self._over.wait(max(0.0, due - time.monotonic())):
-                due = time.monotonic() + self._pause()
+                partitions = sum(len(one.partitions.ends) for one in list(self._sights.values()))
+                pause = self._interval * (2 if partitions > MANY_PARTITIONS else 1)
+                due = time.monotonic() + pause
                 try:
                     self.look()
                 except Exception:  # the thread's edge: replication goes on
                     if not self._over.is_set():  # else the JVM may have gone
                         log.exception("status_not_published", text="please report this")
-
-    def _pause(self) -> float:
-        partitions = sum(len(sight.partitions.ends) for sight in list(self._sights.values()))
-        return self._interval * (2 if partitions > MANY_PARTITIONS else 1)
 
     def look(self) -> None:
         """Looks at all flows once."""
@@ -299,12 +297,10 @@ class Observer:
                         sight.partitions.saw(at, ends)
                     sight.context.board.saw_ends(ends)
                 with self._logged((cluster, "topics")):
-                    alias = cluster[0]
-                    if client.denied:
+                    if denied := client.denied:
                         raise ClusterError(
-                            f"the lag of {len(client.denied)} topics of {alias} is not known: "
-                            f"{join_names(client.denied)}; "
-                            "the user needs DESCRIBE on them"
+                            f"the lag of {len(denied)} topics of {cluster[0]} is not known: "
+                            f"{join_names(denied)}; the user needs DESCRIBE on them"
                         )
 
     def _await_reports(self, sights: Sequence[FlowSight]) -> None:

@@ -406,14 +406,7 @@ class GroupLooks:
         ends: Mapping[TopicPartition, int],
         lags: Mapping[TopicPartition, Lag],
     ) -> tuple[GroupFigures, ...]:
-        """Returns the figures of each group, in the order of their names.
-
-        Args:
-            now: The time of the look.
-            round_: The last round.
-            ends: Where the logs end on the source.
-            lags: Of the partitions that are copied.
-        """
+        """Returns the figures of each group, in the order of their names."""
         by_group: dict[str, list[GroupPosition]] = defaultdict(list)
         for position in round_.positions:
             by_group[position.group].append(position)

@@ -218,9 +218,7 @@ class LetterCopies:
     def finish(self, plan: TopicPlan, number: int) -> None:
         """Notes the copies that an owner wrote before it died, behind the end of the map.
 
-        Args:
-            plan: Topics that no query replicates.
-            number: Of the next generation.
+        No query replicates *plan*'s topics; *number* is that of the next generation.
         """
         requests = self._context.letter_requests.find()
         planned = set(plan.partitions)
@@ -249,12 +247,9 @@ class LetterCopies:
     def copy(
         self, plan: TopicPlan, positions: Mapping[TopicPartition, Position], number: int
     ) -> bool:
-        """Copies what is asked for; returns whether there was anything.
+        """Copies what is asked for of *plan*'s topics, which no query replicates.
 
-        Args:
-            plan: Topics that no query replicates.
-            positions: Where they resume. After a true answer they have to be found again.
-            number: Of the next generation.
+        Returns whether there was anything: then *positions*, where they resume, are no longer true.
         """
         requests = self._context.letter_requests.find()
         news = self._context.letter_requests.events(requests)

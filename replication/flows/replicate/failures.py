@@ -308,11 +308,6 @@ def explain(
     """Turns Spark's *error* into one that names the flow, the meaning and Kafka's own words.
 
     No text decides that may have the content of a record in it.
-
-    Args:
-        flow: That failed.
-        error: Of its query.
-        rejected: A record that the target rejected, by upstream partition.
     """
     made = explained(flow, causes_of(error), type(error).__name__, rejected)
     made.__cause__ = error

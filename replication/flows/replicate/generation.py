@@ -197,11 +197,7 @@ class Queries:
                 stops.callback(query.stop)
 
     def finished(self, starts_now: Callable[[], Mapping[TopicPartition, int]]) -> list[Batch]:
-        """Returns the batches finished since the last call, in each partition's order.
-
-        Args:
-            starts_now: Returns where each partition's next batch starts.
-        """
+        """Returns the batches finished since the last call, in each partition's order."""
         found = [batch for progress in self.progress for batch in progress.finished()]
         if self._turn is None or not found:
             return found

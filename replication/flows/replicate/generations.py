@@ -242,16 +242,9 @@ class Generations:
     def steer(self, wanted: TopicPlan, is_left_out: IsLeftOut) -> TopicPlan | None:
         """Lets the tasks leave out what *wanted* lacks, and read what they had left out before.
 
-        No query ends for it, where tasks of the shared source read. What *wanted* has besides needs
-        a query of its own.
-
-        Args:
-            wanted: What is to be replicated.
-            is_left_out: Whether an operator wants a partition left out; what is gone by itself is
-                not.
-
-        Returns:
-            What *wanted* has besides; None if all need new queries.
+        No query ends for it, where tasks of the shared source read. Returns what *wanted* has
+        besides, which needs a query of its own; None if all need new ones, as where something
+        is gone that no operator has left out (*is_left_out*).
         """
         if not self._steer(wanted, is_left_out):
             return None
@@ -286,15 +279,9 @@ class Generations:
     def start(
         self, plan: TopicPlan, positions: Mapping[TopicPartition, Position], number: int
     ) -> int:
-        """Starts one more, or one for each codec, as a producer has one.
+        """Starts one more, or one for each codec, as a producer has one; returns the last number.
 
-        Args:
-            plan: What they replicate: nothing that the others do.
-            positions: Where each partition of the plan resumes.
-            number: Of the first one.
-
-        Returns:
-            The number of the last one.
+        They replicate *plan*, nothing of which the others do; *number* is that of the first one.
         """
         parts = plan.by_codec(self._tasks.most_more(self.mode, self._readings))
         if any(plan.codecs[name] != codec for part in parts for name, codec in part.codecs.items()):

@@ -79,14 +79,8 @@ class HeartbeatCopies:
     ) -> bool:
         """Copies what is new in *plan*, for which `may_copy` is true.
 
-        Args:
-            plan: Topics with something new; no query replicates them.
-            positions: Where they resume. After a false answer they have to be found again.
-            map_writer: Takes the runs.
-            number: A generation's, which no query has.
-
-        Returns:
-            Whether everything is copied. If not, Spark's query copies it, or says why it cannot.
+        Returns whether everything is copied. If not, *positions* have to be found again, and
+        Spark's query copies it, or says why it cannot.
         """
         context, config = self._context, self._context.config
         ends = context.source.log_ends(plan.partitions, config.isolation)

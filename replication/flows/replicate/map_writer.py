@@ -150,11 +150,6 @@ CONFIRM_SECONDS = 5
 class Reports:
     """The reports of one generation; nothing in a session without the plugin. `close` them.
 
-    Args:
-        context: Of the flow.
-        plan: The topics of the generation.
-        number: Of the generation.
-
     Attributes:
         number: Of the generation.
         rejected: A record that the target rejected, by upstream partition.

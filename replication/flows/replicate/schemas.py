@@ -8,7 +8,6 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from threading import Lock
 from typing import Final, Protocol, TypeVar
 
@@ -140,7 +139,9 @@ class SchemaDesk:
             for gone in self._since.keys() - found.keys():
                 self._forget(gone)
             now = self._clock()
-            due = [one for one in found if not self._told_again(one) and self._is_due(one, now)]
+            due = [
+                one for one in found if not self._told_again(one) and now >= self._due.get(one, now)
+            ]
             asked = due[:AT_ONCE]
             self._since |= {one: self._since.get(one, now) for one in asked}
             for wanted, outcome in self._outcomes(asked).items():
@@ -171,9 +172,6 @@ class SchemaDesk:
         else:
             return False
         return True
-
-    def _is_due(self, wanted: Wanted, now: float) -> bool:
-        return now >= self._due.get(wanted, now)
 
     def _outcomes(self, asked: Iterable[Wanted]) -> dict[Wanted, Outcome]:
         """Registers what is *asked* for, and writes what each id is at the target.
@@ -349,7 +347,11 @@ def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
             rounds = SchemaRounds(context, *both)
             rounds.begin(stop)
             look, pause = rounds.look, rounds.interval_seconds
-        turn = partial(_look, context, look)
+
+        def turn(_over: threading.Event) -> None:
+            with surviving(context, "schemas_failed"):
+                look()
+
         with beside(context, "schemas", turn, (pause, pause), JOIN_SECONDS):
             try:
                 yield
@@ -358,11 +360,6 @@ def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
             finally:
                 if rounds is not None:
                     rounds.end()
-
-
-def _look(context: FlowContext, look: Callable[[], None], _over: threading.Event) -> None:
-    with surviving(context, "schemas_failed"):
-        look()
 
 
 def schema_topics(context: FlowContext, plan: TopicPlan) -> str:

@@ -55,12 +55,7 @@ class IdLooks:
         return self._same.get(topic, 0) >= look
 
     def begin(self, topics: Collection[str], *, is_whole: bool) -> frozenset[str]:
-        """Begins the next look, and returns at which of *topics*; no look begins if at none.
-
-        Args:
-            topics: All that are there.
-            is_whole: Whether it is at all of them, and not only at those that are waited for.
-        """
+        """Begins the next look, and returns at which of *topics*; no look begins if at none."""
         names = frozenset(topics if is_whole else self._wanted.keys() & topics)
         self.begun += bool(names)
         return names

@@ -43,16 +43,10 @@ def try_alone(
 ) -> bool:
     """Copies the next record of partitions where the target may have rejected it before.
 
-    Args:
-        context: The flow.
-        plan: Its topics; no query replicates the partitions.
-        map_writer: Names those partitions, and takes what is copied to shared topics, where nobody
-            could find it afterwards.
-        positions: Where they resume. After a true answer they have to be found again.
-        number: A generation's, which no query has.
+    No query replicates them, nor has one the *number*. What is copied to shared topics is written
+    to the map, since nobody could find it afterwards.
 
-    Returns:
-        Whether there was such a record.
+    Returns whether there was such a record: then the *positions* have to be found again.
     """
     placed = map_writer.placed.intersection(plan.partitions)
     starts = {tp: positions[tp].upstream for tp in placed}
