@@ -64,11 +64,8 @@ class RejectedGroups:
     ) -> None:
         """Records an event for each group whose reason is new, or that is rejected no more.
 
-        Args:
-            reasons: Why the cluster rejects groups.
-            cluster: Its alias.
-            topic: The internal topic that takes no record of them; None for their offsets.
-            accepted: Groups of which it has just taken what is meant here.
+        *topic* is the internal topic that takes no record of them, None for their offsets. Of
+        *accepted* groups the cluster has just taken what is meant here.
         """
         try:
             known = self._get()
@@ -292,11 +289,8 @@ class GroupSync:
         A group whose offsets on the target could not be read is skipped: without them, a commit
         might move the group back. A group that the target rejects is reported once.
 
-        Args:
-            positions: Translated positions of the source's groups, sorted by group.
-
-        Returns:
-            Why a group was not moved that may move at the next try; all others are moved.
+        Returns why a group was not moved that may move at the next try; all others are moved.
+        *positions* are sorted by group.
         """
         states = self._target.states()
         by_group = {

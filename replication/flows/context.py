@@ -101,10 +101,6 @@ ActingPart = Literal["checkpoints", "metadata", "schemas"]
 """What changes the target in threads of its own, beside the records."""
 
 
-def _idle_parts() -> dict[ActingPart, Lock]:
-    return {"checkpoints": Lock(), "metadata": Lock(), "schemas": Lock()}
-
-
 @dataclass(frozen=True, slots=True)
 class FlowContext:
     """The configuration, the sessions, the tables and the two clusters of one flow.
@@ -147,7 +143,9 @@ class FlowContext:
     owns: Event = field(default_factory=Event)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
     refused_schemas: RefusedSchemas = field(default_factory=RefusedSchemas)
-    acting: dict[ActingPart, Lock] = field(default_factory=_idle_parts)
+    acting: dict[ActingPart, Lock] = field(
+        default_factory=lambda: {"checkpoints": Lock(), "metadata": Lock(), "schemas": Lock()}
+    )
 
     @property
     def config(self) -> FlowConfig:

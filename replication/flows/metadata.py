@@ -59,10 +59,7 @@ Rows = Iterable[Mapping[str, Any]]
 class FlowHistory(Generic[ValueT]):
     """The flow's rows of one table, read once.
 
-    Args:
-        context: The flow.
-        table: The table.
-        read: Turns rows, which come in any order, into the value that a round works with.
+    *read* turns rows, which come in any order, into the value that a round works with.
     """
 
     def __init__(self, context: FlowContext, table: str, read: Callable[[Rows], ValueT]) -> None:

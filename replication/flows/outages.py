@@ -97,9 +97,7 @@ class Leaders:
     ) -> tuple[dict[TopicPartition, Leaderless], dict[TopicPartition, Leaderless]]:
         """Returns what has begun, and what has ended, since the last look; by upstream partitions.
 
-        Args:
-            silent: Since when brokers do not answer, by their ids.
-            now: The time.
+        *silent* is since when brokers do not answer, by their ids.
         """
         lasting = self._leaderless(silent, now)
         begun = {

@@ -60,10 +60,7 @@ def with_old_records(
 
     Whether a transform would drop it is not asked.
 
-    Args:
-        config: The flow.
-        source: Its source.
-        spans: From where on records are to be copied, up to the first one that is not old.
+    *spans* are from where on records are to be copied, up to the first one that is not old.
     """
     timed = source.offsets_for_time(dict.fromkeys(spans, 0))
     ends = source.log_ends(spans, config.isolation)

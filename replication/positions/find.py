@@ -307,7 +307,11 @@ def _found(
         new_runs,
         recut,
         {tp: text for tp, text in void.items() if tp in found},
-        frozenset(tp for tp, at in found.items() if _is_of_new_topic(at)),
+        frozenset(
+            tp
+            for tp, at in found.items()
+            if isinstance(at, Jump) and at.refusal.cause == "source-recreated"
+        ),
         frozenset(tp for tp, at in found.items() if _is_next(at)),
         tuple(events),
     )
@@ -383,7 +387,3 @@ def _from(start: Position) -> str:
         f"to {start.downstream - 1}, which this flow may have written before it saw that the topic "
         "is a new one. If so, those records are repeated"
     )
-
-
-def _is_of_new_topic(found: Verdict) -> bool:
-    return isinstance(found, Jump) and found.refusal.cause == "source-recreated"

@@ -325,10 +325,7 @@ def last_fingerprints(
 ) -> dict[TopicPartition, list[Fingerprint]]:
     """Returns the last records of each of *spans*; reads further back where offsets have gaps.
 
-    Args:
-        reader: Of the side.
-        spans: First offset and end offset by partition, as `Reader.visit` takes them.
-        wanted: The number of records; there may be fewer.
+    There may be fewer than *wanted*.
     """
     found: dict[TopicPartition, list[Fingerprint]] = {}
     left, factor = dict(spans), 1

@@ -369,9 +369,7 @@ def match_existing_targets(
     Records of aborted and open transactions on the target are passed over: an exactly-once
     replicator takes them back.
 
-    Returns:
-        By upstream partition. An error if the source has none of the target's last records, or has
-        them more than once.
+    An error is given where the source has none of the last records, or has them more than once.
     """
     found: dict[TopicPartition, Match | GuardError] = {}
     if not existing:

@@ -52,13 +52,8 @@ def with_cut(
 
     Going on at the cut loses nothing that the source still has, and repeats nothing.
 
-    Args:
-        context: The flow.
-        pair: The upstream partition and the remote one.
-        refusal: Of the partition.
-        runs: Its offset map.
-        is_shared: Whether others write the remote partition as well: then only the records that the
-            map has are compared.
+    *pair* is the upstream partition and the remote one, *runs* its offset map. If it *is_shared*,
+    others write there as well: then only the records that the map has are compared.
     """
     copies = _ComparedCopies(context, *pair, OffsetMap(runs))
     if refusal.cause == "target-truncated" and is_shared:
@@ -94,10 +89,8 @@ def _with_shared_cut(
 def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) -> int | None:
     """Returns the last offset up to which records are equal; None if that is unknown.
 
-    Args:
-        is_equal: Whether the last record before an offset is equal; None if that is unknown.
-        start: Up to there they are.
-        end: The last offset that is asked for, which is the first one tried.
+    *is_equal* says it of the last record before an offset, None if that is unknown. Up to *start*
+    they are; *end* is the first offset that is tried.
     """
     low, high, middle = start, end, end
     while low < high:

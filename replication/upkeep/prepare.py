@@ -74,9 +74,9 @@ class RemoteTopics:
                 trials.settle(reason)
                 self._trials[name] = trials
         while open_trials := {
-            name: trials
+            name: tried
             for name in rejected
-            if (trials := self._trials.get(name)) is not None and trials.waiting
+            if (tried := self._trials.get(name)) is not None and tried.waiting
         }:
             reasons = self._target.try_topics(
                 with_settings(self._topics[name], {*trials.taken, *trials.waiting[0]})
@@ -223,13 +223,8 @@ def prepare_topics(
     Changes nothing if nothing is missing. A topic that was deleted on the source is left out of the
     plan, and so is one that a cluster rejects; nothing is ever deleted or shrunk on the target.
 
-    Args:
-        config: The flow.
-        source: Its source cluster.
-        target: Its target cluster.
-        without: Upstream topics to leave alone.
-        known: Upstream topics that were replicated or tried before.
-        reserve: Tells which topics are kept by other flows, which are neither created nor grown.
+    Topics of *without* are left alone; *known* ones were replicated or tried before. *reserve*
+    tells which topics are kept by other flows: they are neither created nor grown.
     """
     return carry_out(look(config, source, target, without, known), config, target, reserve)
 

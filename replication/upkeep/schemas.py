@@ -50,9 +50,7 @@ class _Learnt:
     def versions(self, subjects: Collection[str], *, is_thorough: bool) -> list[Version]:
         """Returns the versions of *subjects*, and of those that they refer to.
 
-        Args:
-            subjects: Which exist.
-            is_thorough: Whether none is taken to be as it was when it was last asked.
+        If *is_thorough*, none is taken to be as it was when it was last asked.
         """
         self._round += 1
         found: list[Version] = []

@@ -57,10 +57,7 @@ class AwaitedHeartbeats:
     def look(self, now: float, newest: float | None, *, is_copied: bool) -> float | None:
         """Returns how long none has arrived, if that is too long.
 
-        Args:
-            now: The time.
-            newest: That of the newest one that has arrived; None if none has.
-            is_copied: Whether the flow copies their topic.
+        *newest* is the time of the newest one that has arrived.
         """
         if not is_copied or (newest is None and self._beat_seconds is None):
             self._since = None

@@ -312,9 +312,12 @@ class LetterCopies:
 
     def _copy_of(self, letter: DeadLetter) -> Copy | None:
         """Returns what the copy of *letter* is by now; None if the flow leaves it out."""
-        context, original, topic = self._context, _original(letter), letter.id.topic
+        context, topic = self._context, letter.id.topic
         rule = copy_rule(context.config, {topic})
         if topic not in rule.chains:
+            original = KafkaRecord(
+                letter.id.offset, letter.timestamp_ms, letter.key, letter.value, letter.headers
+            )
             return rule.copy_of(original) if rule.is_copied(original) else None
         row = (
             letter.key, letter.value, topic, letter.id.partition, letter.id.offset,
@@ -397,12 +400,6 @@ def _place(copy: TopicPartition, offset: int) -> str:
     return f"{copy.topic} {copy.partition} {offset}"
 
 
-def _original(letter: DeadLetter) -> KafkaRecord:
-    return KafkaRecord(
-        letter.id.offset, letter.timestamp_ms, letter.key, letter.value, letter.headers
-    )
-
-
 Positions = Mapping[TopicPartition, Position]
 RECORD_TOO_LARGE: Final = "RecordTooLargeException"
 TRIES: Final = 2
@@ -455,14 +452,8 @@ class DeadLetters:
     ) -> dict[TopicPartition, str]:
         """Keeps the next records of *blamed* partitions, or lets them be tried alone.
 
-        Args:
-            error: What ended the generation.
-            plan: Its topics; no query replicates them.
-            positions: Where they resume.
-            blamed: Why, by the partitions whose next record seems to be to blame.
-
-        Returns:
-            Those of *blamed* that do not go on, and what became of a letter that was not kept.
+        No query replicates *plan*. *blamed* says why, by the partitions whose next record seems to
+        be to blame. Returns those that do not go on, and what became of a letter that was not kept.
         """
         left = dict(blamed)
         if not self.are_kept or error.machine:
@@ -470,22 +461,15 @@ class DeadLetters:
         known = self._suspected.copy()
         tried = blamed.keys() & positions.keys() & set(plan.partitions)
         for tp in sorted(tried):
-            more = self._keeps_from(error, plan, tp, positions[tp])
-            left[tp] += more or ""
-            if more is None:
-                del left[tp]
+            try:
+                if self._goes_on(error, plan, tp, positions[tp]):
+                    del left[tp]
+            except ClusterError as second:  # noqa: PERF203 - others may be kept
+                left[tp] += f"; no dead letter was kept: {second}"
         suspects = {tp for tp, _ in self._suspected - known}
         if suspects < tried:  # another one has ended the try, and does not end the next one
             self._suspected = known
         return left
-
-    def _keeps_from(
-        self, error: QueryError, plan: TopicPlan, tp: TopicPartition, position: Position
-    ) -> str | None:
-        try:
-            return None if self._goes_on(error, plan, tp, position) else ""
-        except ClusterError as second:  # letters of other partitions may be kept
-            return f"; no dead letter was kept: {second}"
 
     def _goes_on(
         self, error: QueryError, plan: TopicPlan, tp: TopicPartition, position: Position

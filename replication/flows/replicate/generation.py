@@ -458,10 +458,6 @@ class QuerySetup:
         reading: Real-Time Mode rejects a limit of records per batch. The other modes have one,
             because a crash leaves up to one batch of records to be counted.
         limits: For each remote topic the bytes of a batch that it takes.
-        brokers: How many the source has.
-        distance: How far away both clusters are from here.
-        generation: Its number.
-        turn: Whether it reads in turn with another query.
         epochs: Of the source's leaders that had everything before the starts, where known.
         source_id: The source's own id: nothing is read of another cluster.
     """

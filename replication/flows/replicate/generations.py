@@ -32,10 +32,6 @@ from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import Reserve, reserve_all
 
 
-def _one() -> int:
-    return 1
-
-
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """The decisions for one flow.
@@ -53,7 +49,7 @@ class Admitted:
     mode: Callable[[], Mode]
     mode_now: Callable[[], Mode] | None = None
     share: Callable[[], int] | None = None
-    sharing: Callable[[], int] = _one
+    sharing: Callable[[], int] = lambda: 1
 
 
 def alone(mode: Mode) -> Admitted:

@@ -41,7 +41,8 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
     if not limits and not board.limits:
         return
     if not is_reported(context.spark):
-        text = f"{context.config.flow} is not limited to {_text(limits)}: {NOT_REPORTED}"
+        named = ", ".join(map(str, limits))
+        text = f"{context.config.flow} is not limited to {named}: {NOT_REPORTED}"
         context.log.error("limit_refused", text=text)
         return
     running = board.look().copying.topics
@@ -78,10 +79,6 @@ def waits_for_limit(context: FlowContext) -> bool:
     if not context.board.told_limits:
         return False
     return any(use.is_waiting for use in limit_uses(context.jvm, context.config.flow))
-
-
-def _text(limits: tuple[Limit, ...]) -> str:
-    return ", ".join(map(str, limits))
 
 
 SEARCHED_OFFSETS = 10_000

@@ -26,12 +26,8 @@ def beside(
 ) -> Iterator[None]:
     """Takes turns in a thread of its own during the block.
 
-    Args:
-        context: Of a flow whose lease is held.
-        name: Of the thread.
-        turn: Is given what is set once the block ends.
-        pauses: The seconds before the first turn, and before each other one.
-        join_seconds: How long the end of the block waits for a turn.
+    *turn* is given what is set once the block ends. *pauses* are the seconds before the first turn,
+    and before each other one; the end of the block waits *join_seconds* for a turn.
     """
     over = threading.Event()
 

@@ -127,15 +127,13 @@ class CheckedRuns:
 
     def _let_go(self) -> None:
         for held in self._held:
-            for tp in [tp for tp in held.positions if self._is_checked(tp, held)]:
+            checked = [tp for tp in held.positions if self._looks.is_same(tp.topic, held.look)]
+            for tp in checked:
                 for run in held.runs.pop(tp, ()):
                     self._checked.setdefault(tp, WaitingRuns(self._spacing)).add(run)
                 self._positions[tp] = held.positions.pop(tp)
         while self._held and not self._held[0].positions:
             self._held.popleft()
-
-    def _is_checked(self, tp: TopicPartition, held: _Held) -> bool:
-        return self._looks.is_same(tp.topic, held.look)
 
 
 # Feeds a generation's pending runs with what the executors report of each acknowledged record.
@@ -151,7 +149,6 @@ class Reports:
     """The reports of one generation; nothing in a session without the plugin. `close` them.
 
     Attributes:
-        number: Of the generation.
         rejected: A record that the target rejected, by upstream partition.
     """
 

@@ -82,14 +82,8 @@ FindPositions = Callable[[TopicPlan], Mapping[TopicPartition, Position]]
 class Recovery:
     """The failures of one flow.
 
-    Args:
-        context: The flow.
-        choice: Takes the topics that are to blame.
-        standstill: Waits as long as it takes.
-        find_rejected: Finds the positions of a plan at the target's log end, and copies up to the
-            records that the target has rejected.
-        stop: Ends every wait.
-        letters: Keeps records that cannot be copied, if the flow wants that.
+    *find_rejected* finds the positions of a plan at the target's log end, and copies up to the
+    records that the target has rejected.
     """
 
     def __init__(

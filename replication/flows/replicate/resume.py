@@ -39,10 +39,8 @@ class Acceptances:
 
         A request stays while another partition of its topic is refused.
 
-        Args:
-            plan: The topics whose positions were searched.
-            refused: The partitions that cannot go on.
-            are_positions_used: Whether the positions of all others are in the offset map.
+        The positions of *plan* were searched, and partitions *refused* cannot go on; if
+        *are_positions_used*, those of all others are in the offset map.
         """
         topics = {tp.topic for tp in refused}
         for request in self._found:
@@ -120,13 +118,8 @@ def settle_positions(
 ) -> Found:
     """Finds where the partitions of *plan* resume, and writes what is new to the offset map.
 
-    Args:
-        context: The flow.
-        plan: Its topics; no query replicates them.
-        map_writer: The offset map.
-        generation: The number of the next generation.
-        in_flight: As in `find_positions`.
-        copy_lost: Copies again what was cut off the target, before anything is written.
+    No query replicates them. *copy_lost* copies again what was cut off the target, before anything
+    is written; *in_flight* is as in `find_positions`.
     """
     acceptances, moves = Acceptances(context), PendingMoves(context)
     find = partial(

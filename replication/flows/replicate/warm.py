@@ -166,10 +166,8 @@ def held_records(context: FlowContext, stop: Event, note: Late) -> Iterator[Leas
     A standby keeps warm while it waits. If the block ends because the lease was lost, executors
     give up what they have in flight.
 
-    Args:
-        context: The flow.
-        stop: Ends the wait for the lease; the block then gets None.
-        note: Is told that the target is silent; a drain fails instead.
+    *stop* ends the wait for the lease: the block then gets None. *note* is told that the target is
+    silent; a drain fails instead.
     """
     when_late = None if context.config.mode == "drain" else note
     holding = context.hold("", stop, standby=context.standby, when_late=when_late)
