@@ -1,6 +1,6 @@
 """Commands that change a running flow: its parts, lists and limits; their history, and undo."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal, cast
@@ -77,6 +77,14 @@ def change_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def carry_out(order: Order, new: NewChange) -> None:
     """Shows what the change would do, makes it, and waits until it is in force."""
+
+    def end(change: Change, outcome: str) -> None:
+        if not order.as_json:
+            say(f"change {change.number}: {outcome}" if change.id else outcome)
+            return
+        number: dict[str, Any] = {"number": change.number, "id": change.id} if change.id else {}
+        print_json({**number, **change.document(), "effect": effect.document(), "outcome": outcome})
+
     mirror = load_config(order.file)
     config = chosen_flow(mirror, order.name)
     with open_steered(mirror, config) as steered:
@@ -86,7 +94,7 @@ def carry_out(order: Order, new: NewChange) -> None:
         if not order.as_json:
             _print(change, effect)
         if order.dry_run:
-            _end(order, change, effect, "dry run: nothing is changed")
+            end(change, "dry run: nothing is changed")
             return
         made, others = make(steered, change)
         for other in others:
@@ -95,37 +103,27 @@ def carry_out(order: Order, new: NewChange) -> None:
         if order.wait_seconds:
             is_local = local_path(mirror.state_dir) is not None
             outcome = await_in_force(steered, made, order.wait_seconds, is_local=is_local)
-    _end(order, made, effect, outcome)
+    end(made, outcome)
     if outcome.startswith("not in force"):
         raise NoAnswerError(f"change {made.number} is made, and {outcome}")
 
 
-def _end(order: Order, change: Change, effect: Effect, outcome: str) -> None:
-    if order.as_json:
-        number: dict[str, Any] = {"number": change.number, "id": change.id} if change.id else {}
-        document = {**number, **change.document(), "effect": effect.document(), "outcome": outcome}
-        print_json(document)
-        return
-    say(f"change {change.number}: {outcome}" if change.id else outcome)
-
-
 def _print(change: Change, effect: Effect) -> None:
     say(f"{change.flow}: {change.text}")
-    _print_names("copied from now on", [f"{name} -> {copy}" for name, copy in effect.come.items()])
-    _print_names("not copied any more", list(effect.go))
-    _print_names("remote topics to create", effect.create)
-    _print_names("paused", list(map(str, effect.pauses)))
-    _print_names("resumed", list(map(str, effect.resumes)))
-    _print_names("groups translated from now on", effect.groups_come)
-    _print_names("groups not translated any more", effect.groups_go)
+    for what, names in (
+        ("copied from now on", [f"{name} -> {copy}" for name, copy in effect.come.items()]),
+        ("not copied any more", list(effect.go)),
+        ("remote topics to create", effect.create),
+        ("paused", list(map(str, effect.pauses))),
+        ("resumed", list(map(str, effect.resumes))),
+        ("groups translated from now on", effect.groups_come),
+        ("groups not translated any more", effect.groups_go),
+    ):
+        if names:
+            more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+            say(f"  {what}: {', '.join(names[:SHOWN])}{more}")
     for text in effect.warnings:
         say(f"warning: {text}")
-
-
-def _print_names(what: str, names: Sequence[str]) -> None:
-    if names:
-        more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
-        say(f"  {what}: {', '.join(names[:SHOWN])}{more}")
 
 
 # ``pause`` and ``resume``, ``hold`` and ``release``: let a flow or parts of it stand still.
@@ -245,16 +243,6 @@ NAMES: Final[Mapping[Lists, tuple[ListName, ListName]]] = {
     "topics": ("topics", "topics.exclude"),
     "groups": ("groups", "groups.exclude"),
 }
-WHATS: Final[Mapping[tuple[Lists, str], What]] = {
-    ("topics", "add"): "topics.add",
-    ("topics", "remove"): "topics.remove",
-    ("topics", "exclude"): "topics.exclude",
-    ("topics", "include"): "topics.include",
-    ("groups", "add"): "groups.add",
-    ("groups", "remove"): "groups.remove",
-    ("groups", "exclude"): "groups.exclude",
-    ("groups", "include"): "groups.include",
-}
 
 
 def list_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -310,8 +298,7 @@ def change_lists(lists: Lists, asked: dict[str, Any]) -> None:
         options = ", ".join(f"--{verb}" for verb in VERBS)
         raise ConfigError("the command", [f"write one of {options}, which may be repeated"])
     (verb,) = chosen
-    what, items = WHATS[lists, verb], wanted[verb]
-    carry_out(order, lambda steered: new_change(steered.flow, what, items, reason=order.reason))
+    _change(cast("What", f"{lists}.{verb}"), order, wanted[verb])
 
 
 def show_lists(lists: Lists, order: Order) -> None:
@@ -366,7 +353,14 @@ def history(*, file: str, name: str | None, since: datetime | None, as_json: boo
     if as_json:
         print_json({"changes": [{**changed(change), "state": state} for change, state in changes]})
         return
-    print_table("changes", HEADINGS, _rows(changes))
+    rows = (
+        (
+            str(change.flow), str(change.number), change.text, change.by, change.at,
+            change.reason, state,
+        )
+        for change, state in changes
+    )  # fmt: skip
+    print_table("changes", HEADINGS, rows)
 
 
 @click.command()
@@ -381,11 +375,3 @@ def undo(*, number: str, **asked: Any) -> None:  # noqa: ANN401 - click's values
     """
     order = Order(**asked)
     carry_out(order, lambda steered: undo_of(steered, number, order.reason))
-
-
-def _rows(changes: list[tuple[Change, str]]) -> Iterator[tuple[str, ...]]:
-    for change, state in changes:
-        yield (
-            str(change.flow), str(change.number), change.text, change.by, change.at,
-            change.reason, state,
-        )  # fmt: skip

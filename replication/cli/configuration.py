@@ -18,9 +18,7 @@ from replication.config.tree import MirrorConfig
 from replication.config.values import closest
 from replication.control.clients import principals_of, servers_of
 from replication.errors import ConfigError, NoAnswerError
-from replication.topics.acls import Grants, Resource, camel, describe_acls, needed_acls
-
-NO_KEY = NoAnswerError.exit_code
+from replication.topics.acls import Grants, camel, describe_acls, needed_acls
 
 
 @click.command()
@@ -40,11 +38,8 @@ def keys(pattern: str, *, whole: bool) -> None:
         other = closest(pattern, KEYS, 0.5)
         hint = f"; the most similar one is {other}" if other else ""
         echo(f"no key contains {pattern!r}{hint}", err=True)
-        sys.exit(NO_KEY)
+        sys.exit(NoAnswerError.exit_code)
     echo("\n\n".join(found))
-
-
-OWNER_ONLY = 0o600
 
 
 @click.command("import")
@@ -66,7 +61,7 @@ def import_(file: str, output: Path | None) -> None:
         click.echo(text.encode(), nl=False)  # a file for the mirror is UTF-8, whatever the locale
         return
     try:
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY)
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
@@ -153,16 +148,13 @@ def _strimzi(grants: Grants, principal: str) -> Iterator[str]:
     yield "    acls:"
     for resource, operations in grants.items():
         names = ", ".join(camel(operation) for operation in operations)
-        yield f"      - resource: {{{_strimzi_resource(resource)}}}"
+        what = f"type: {resource.kind}"
+        if resource.kind != "cluster":
+            pattern = "prefix" if resource.pattern == "PREFIXED" else "literal"
+            what += f', name: "{resource.name}", patternType: {pattern}'
+        yield f"      - resource: {{{what}}}"
         yield f"        operations: [{names}]"
     yield "---"
-
-
-def _strimzi_resource(resource: Resource) -> str:
-    if resource.kind == "cluster":
-        return "type: cluster"
-    pattern = "prefix" if resource.pattern == "PREFIXED" else "literal"
-    return f'type: {resource.kind}, name: "{resource.name}", patternType: {pattern}'
 
 
 def _terraform(grants: Grants, principal: str, alias: str) -> Iterator[str]:

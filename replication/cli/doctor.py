@@ -41,7 +41,11 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
     if a start would run, as far as known; else with the code of the first problem: 2, 3, 6 or 7 as
     a start would end, and 5 if a topic would not be replicated.
     """
-    heap_mb = _heap_mb()
+    memory = os.environ.get("DRIVER_MEMORY") or DRIVER_MEMORY
+    try:
+        heap_mb = megabytes(memory)
+    except ValueError as error:
+        raise SetupError(f"DRIVER_MEMORY={memory}: {error}") from error
     try:
         config = load_config(file, clusters, is_whole=True)
     except ConfigError as error:
@@ -61,11 +65,3 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
         rows_of_table = (tuple(" ".join(cell.split()) for cell in row) for row in cells)
         print_table(f"what a start of {file} would meet", HEADINGS, rows_of_table)
     sys.exit(code)
-
-
-def _heap_mb() -> int:
-    memory = os.environ.get("DRIVER_MEMORY") or DRIVER_MEMORY
-    try:
-        return megabytes(memory)
-    except ValueError as error:
-        raise SetupError(f"DRIVER_MEMORY={memory}: {error}") from error

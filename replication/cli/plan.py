@@ -1,6 +1,6 @@
 """``plan``: what a start of the flows would do."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -39,7 +39,7 @@ from replication.control.sample import (
 from replication.control.starts import open_clusters, stored_map
 from replication.control.steer import check_loops
 from replication.errors import ConfigError, GuardError
-from replication.spark.transform_check import Headers, Sampled, ShownRecord
+from replication.spark.transform_check import Sampled, ShownRecord
 from replication.state.delta import open_reader
 from replication.state.letter_rows import waiting_letters
 from replication.state.storage import storage_for
@@ -98,11 +98,8 @@ def _parts(one: Sampled) -> Iterator[tuple[str, str, str]]:
 def _texts(content: ShownRecord) -> Iterator[tuple[str, str]]:
     yield "key", _cut(text_of(content.key))
     yield "value", _cut(text_of(content.value))
-    yield "headers", _cut(_headers(content.headers))
-
-
-def _headers(headers: Headers) -> str:
-    return ", ".join(f"{name}={text_of(value)}" for name, value in headers)
+    headers = ", ".join(f"{name}={text_of(value)}" for name, value in content.headers)
+    yield "headers", _cut(headers)
 
 
 def _cut(text: str) -> str:
@@ -166,22 +163,14 @@ def plan(
             pairs = ", ".join(map(str, config.names))
             echo(f"no flow is enabled: a start emits the heartbeats of {pairs}")
         echo(f"tables in {config.state_dir}: by {storage.engine} ({storage.why})")
-    _refuse(plans)
-
-
-def _refuse(plans: Sequence[FlowPlan]) -> None:
-    """Ends with what would not be replicated, if that is anything."""
     problems = [f"{plan.config.flow}: {text}" for plan in plans for text in plan.problems]
     problems += find_all_conflicts(
         {plan.config.flow: plan.topics for plan in plans},
         {alias: uid for plan in plans for alias, uid in plan.cluster_ids.items()},
     )
     if problems:
-        raise GuardError(
-            "".join(
-                ["not everything would be replicated:", *(f"\n  - {text}" for text in problems)]
-            )
-        )
+        lines = "".join(f"\n  - {text}" for text in problems)
+        raise GuardError(f"not everything would be replicated:{lines}")
 
 
 def _plan(
@@ -205,6 +194,11 @@ def _plan(
 
 def _print(plan: FlowPlan) -> None:
     topics, flow = plan.topics.topics, plan.config.flow
+
+    def table(title: str, headings: Sequence[str], rows: Collection[Sequence[str]]) -> None:
+        if rows:
+            print_table(title, headings, rows)
+
     rows = (
         (
             str(start.partition),
@@ -220,38 +214,18 @@ def _print(plan: FlowPlan) -> None:
         (str(change.number), change.text, change.by, change.at, change.reason)
         for change in plan.steering.in_force
     ]
-    if changes:
-        print_table(f"changes of {flow} by operators", CHANGE_HEADINGS, changes)
-    aside = plan.topics.rejected.items()
-    if aside:
-        print_table(f"topics that {flow} would set aside", ASIDE_HEADINGS, aside)
-    left_out = plan.topics.left_out.items()
-    if left_out:
-        print_table(f"topics that {flow} leaves out", ASIDE_HEADINGS, left_out)
+    table(f"changes of {flow} by operators", CHANGE_HEADINGS, changes)
+    aside, left_out = plan.topics.rejected.items(), plan.topics.left_out.items()
+    table(f"topics that {flow} would set aside", ASIDE_HEADINGS, aside)
+    table(f"topics that {flow} leaves out", ASIDE_HEADINGS, left_out)
     internal = (
         (topic.name, topic.cluster, topic.purpose, "" if topic.exists else "create")
         for topic in plan.internal_topics
     )
     print_table(f"internal topics of {flow}", INTERNAL_HEADINGS, internal)
-    _print_letters(plan)
-    _print_settings(plan)
-    acls = [(action, str(acl)) for action, acl in plan.acl_changes()]
-    if acls:
-        print_table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
-    if plan.sample is not None:
-        print_sample(plan.sample)
-    for text in plan.warnings:
-        say(f"warning: {text}")
-
-
-def _print_letters(plan: FlowPlan) -> None:
-    rows = [(one.topic, str(one.letters), one.place, one.since[:19]) for one in plan.letters]
-    if rows:
-        print_table(f"dead letters of {plan.config.flow} that wait", LETTER_HEADINGS, rows)
-
-
-def _print_settings(plan: FlowPlan) -> None:
-    rows = [
+    letters = [(one.topic, str(one.letters), one.place, one.since[:19]) for one in plan.letters]
+    table(f"dead letters of {flow} that wait", LETTER_HEADINGS, letters)
+    settings = [
         (
             topic.remote.name,
             change.key,
@@ -262,8 +236,13 @@ def _print_settings(plan: FlowPlan) -> None:
         for topic in plan.settings
         for change in topic.changes
     ]
-    if rows:
-        print_table(f"settings to change for {plan.config.flow}", SETTING_HEADINGS, rows)
+    table(f"settings to change for {flow}", SETTING_HEADINGS, settings)
+    acls = [(action, str(acl)) for action, acl in plan.acl_changes()]
+    table(f"ACLs to change for {flow}", ACL_HEADINGS, acls)
+    if plan.sample is not None:
+        print_sample(plan.sample)
+    for text in plan.warnings:
+        say(f"warning: {text}")
 
 
 def _to_do(plan: FlowPlan, start: PartitionStart) -> str:

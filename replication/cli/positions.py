@@ -1,7 +1,6 @@
 """Where partitions stand, and where an operator lets them go on."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,7 +29,7 @@ from replication.control.starts import Acceptance, open_clusters, plan_acceptanc
 from replication.errors import ConfigError
 from replication.model import TopicPartition
 from replication.offsets.guard import StartOffset
-from replication.offsets.map import NoAnswer, Translation, quality
+from replication.offsets.map import NoAnswer, quality
 from replication.offsets.moved import GOALS, Goal, parse_goal, read_goals
 from replication.state.delta import open_reader
 from replication.state.requests import request_acceptance, request_moves
@@ -119,7 +118,7 @@ def move_position(
     partition: int | None,
     goal: Goal | None,
     goals_file: str | None,
-    **order: Any,  # noqa: ANN401 - the fields of `_Order`
+    **order: Any,  # noqa: ANN401 - as `_run` takes them
 ) -> None:
     """Let partitions go on at other source offsets.
 
@@ -145,7 +144,7 @@ def move_position(
             return goals
         return chosen_goals(plan, [str(topic)], partition, goal or Goal("reset"))
 
-    _run(file, name, choose, _Order(**order))
+    _run(file, name, choose, **order)
     if left_out:  # after the others, which one wrong line must not hold up
         raise ConfigError(str(goals_file), left_out)
 
@@ -167,7 +166,7 @@ def reset_positions(
     topics: Sequence[str],
     all_topics: bool,
     partition: int | None,
-    **order: Any,  # noqa: ANN401 - the fields of `_Order`
+    **order: Any,  # noqa: ANN401 - as `_run` takes them
 ) -> None:
     """Let topics start again where auto.offset.reset says.
 
@@ -180,35 +179,32 @@ def reset_positions(
     def choose(_flow: FlowConfig, plan: TopicPlan) -> Mapping[TopicPartition, Goal]:
         return chosen_goals(plan, topics or sorted(plan.topics), partition, Goal("reset"))
 
-    _run(file, name, choose, _Order(**order))
-
-
-@dataclass(frozen=True, slots=True)
-class _Order:
-    """What both commands are told besides."""
-
-    execute: bool
-    reason: str
-    as_json: bool
+    _run(file, name, choose, **order)
 
 
 def _run(
     file: str,
     name: str | None,
     choose: Callable[[FlowConfig, TopicPlan], Mapping[TopicPartition, Goal]],
-    order: _Order,
+    *,
+    execute: bool,
+    reason: str,
+    as_json: bool,
 ) -> None:
     """Plans the moves that *choose* makes of a flow's topics, shows them, and asks for them."""
     config = load_config(file)
     flow = chosen_flow(config, name)
     plan = planned_moves(config, flow, lambda topics: choose(flow, topics))
-    _print(plan, flow, order)
-    if order.execute:
+    if as_json:
+        print_json({"flow": str(flow.flow), "execute": execute, **plan.document()})
+    else:
+        _print(plan, flow)
+    if execute:
         requests = (each.request for each in plan.moves)
-        request_moves(config.access, flow.flow, requests, order.reason)
-    if not order.as_json:
+        request_moves(config.access, flow.flow, requests, reason)
+    if not as_json:
         done = "asked for: the next start goes on there"
-        echo(done if order.execute else "dry run: nothing is moved; pass --execute to move")
+        echo(done if execute else "dry run: nothing is moved; pass --execute to move")
 
 
 def _read(file: str, flow: FlowConfig) -> tuple[dict[TopicPartition, Goal], list[str]]:
@@ -219,10 +215,7 @@ def _read(file: str, flow: FlowConfig) -> tuple[dict[TopicPartition, Goal], list
     return read_goals(file, text, flow.source.alias)
 
 
-def _print(plan: MovePlan, flow: FlowConfig, order: _Order) -> None:
-    if order.as_json:
-        print_json({"flow": str(flow.flow), "execute": order.execute, **plan.document()})
-        return
+def _print(plan: MovePlan, flow: FlowConfig) -> None:
     for problem in plan.problems:
         say(problem, err=True)
     if plan.moves:
@@ -251,13 +244,12 @@ def _move_cells(planned: PlannedMove) -> tuple[str, ...]:
 
 
 def _group_cells(group: MovedGroup) -> tuple[str, ...]:
-    before, after = (_offset(at) for at in (group.before, group.after))
+    before, after = (
+        offset_text(None if isinstance(at, NoAnswer) else at.offset)
+        for at in (group.before, group.after)
+    )
     at = str(group.committed)
     return group.group, str(group.partition), at, before, after, quality(group.after)
-
-
-def _offset(answer: Translation) -> str:
-    return offset_text(None if isinstance(answer, NoAnswer) else answer.offset)
 
 
 # ``accept``: lets a topic go on although records are lost or repeated.

@@ -1,7 +1,5 @@
 """``schemas``: what the target's schema registry lacks, or which ids stand for which."""
 
-from collections.abc import Sequence
-
 import click
 
 from replication.cli.options import (
@@ -56,13 +54,9 @@ def _print(look: SchemaLook, *, is_long: bool) -> None:
             f"{look.flow}: {count}; the target lacks {len(found.missing)} versions and "
             f"{len(found.levels)} compatibility levels, and has {len(found.conflicts)} conflicts"
         )
-    if is_long and (rows := _rows(look)):
-        print_table(str(look.flow), ("what", "where", "source", "target"), rows)
-
-
-def _rows(look: SchemaLook) -> list[Sequence[str]]:
-    found = look.found
-    return [
+    if not is_long:
+        return
+    rows: list[tuple[str, str, str, str]] = [
         *(("conflict", conflict.text, "", conflict.kind) for conflict in found.conflicts),
         *(
             ("missing", f"{one.subject} version {one.number}", str(one.id), "")
@@ -74,3 +68,5 @@ def _rows(look: SchemaLook) -> list[Sequence[str]]:
             for one in look.ids
         ),
     ]
+    if rows:
+        print_table(str(look.flow), ("what", "where", "source", "target"), rows)

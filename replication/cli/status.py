@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -44,7 +44,6 @@ from replication.figures.observation import (
     Condition,
     Figures,
     Observation,
-    PartitionFigures,
     TopicFigures,
 )
 from replication.figures.registry import WHOLE_FLOW
@@ -306,12 +305,13 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
     for one in answers:
         word = one.heard.word
         conditions = word.observed.conditions if word else ()
-        what = conditions[0].text if conditions and one.state != "silent" else first_line(one)
-        if not conditions and one.state != "silent":
-            what = next(
-                (f"job {part.word.part}: {part.why}" for part in one.others if not part.is_well),
-                what,
-            )
+        if one.state == "silent":
+            what = first_line(one)
+        elif conditions:
+            what = conditions[0].text
+        else:
+            ill = (f"job {part.word.part}: {part.why}" for part in one.others if not part.is_well)
+            what = next(ill, first_line(one))
         troubles = one.told.troubles if one.told and not word else ()
         more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
         verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")
@@ -400,13 +400,9 @@ def _lag_cells(row: TopicFigures) -> tuple[str, ...]:
 
 def _partition_rows(rows: Sequence[TopicFigures]) -> Iterator[tuple[str, ...]]:
     for row in rows:
-        for part in sorted(row.partitions, key=_order, reverse=True):
+        for part in sorted(row.partitions, key=lambda part: behind(part.figures), reverse=True):
             ends = (_shown(part.figures, key) for key in ("position", "source_log_end"))
             yield (f"{row.topic}-{part.partition}", part.state, *_lags(part.figures), *ends)
-
-
-def _order(part: PartitionFigures) -> tuple[float, float]:
-    return behind(part.figures)
 
 
 def _lags(figures: Figures) -> tuple[str, str]:
@@ -489,7 +485,13 @@ def events(
         print_json({"events": [row.document() for row in rows]})
         return
     while True:
-        _show_events((row for row in rows if row not in shown), as_json=as_json)
+        for row in rows:
+            if row in shown:
+                continue
+            if as_json:
+                echo(json_line(row.document()))
+            else:
+                say(_line(row))
         if not follow:
             return
         shown.update(rows)
@@ -498,14 +500,6 @@ def events(
             rows = found()
         except KeyboardInterrupt:  # which is how it ends
             return
-
-
-def _show_events(rows: Iterable[LoggedEvent], *, as_json: bool) -> None:
-    for row in rows:
-        if as_json:
-            echo(json_line(row.document()))
-        else:
-            say(_line(row))
 
 
 def _line(row: LoggedEvent) -> str:

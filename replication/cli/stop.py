@@ -34,12 +34,8 @@ def stop(file: str, name: str | None, clusters: str, timeout: int, job: Job, rea
     flows = chosen_names(config, name)
     stopped = stop_flows(config, flows, job, timeout, reason)
     for flow in flows:
-        echo(f"{flow} {_answer(stopped.get(flow))}")
+        code = stopped.get(flow)
+        failed_by = f"failed with exit code {code}; its log says why" if code else "stopped"
+        echo(f"{flow} {'is not running' if code is None else failed_by}")
     if failed := [code for code in stopped.values() if code]:
         click.get_current_context().exit(failed[0])
-
-
-def _answer(exit_code: int | None) -> str:
-    if exit_code is None:
-        return "is not running"
-    return f"failed with exit code {exit_code}; its log says why" if exit_code else "stopped"

@@ -1,7 +1,7 @@
 """Whether a file is valid, how many slots its flows need, and whether a start can succeed here."""
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from typing import Any, get_args
@@ -182,30 +182,21 @@ def slots(
     The arguments after -- are those of spark-submit; only the driver's memory is used: with Spark's
     source, Real-Time Mode needs some for each partition.
     """
-    heap_mb, given = _of_spark(spark)
+    try:
+        given = parse(spark)
+        heap_mb = megabytes(driver_memory(given, os.environ))
+        of_spark = settings(given)
+    except ValueError as error:
+        raise SetupError(f"arguments of spark-submit: {error}") from error
     if checks:
         start.check_machine("local", heap_mb)
         if not standby:
             start.refuse_second()
-    found = size_start(start.config, start.flows(), heap_mb, mode, settings=given)
+    found = size_start(start.config, start.flows(), heap_mb, mode, settings=of_spark)
     for warning in found.warnings():
         echo(f"warning: {warning}", err=True)
-    echo(str(found.slots * _task_cpus(given)))
-
-
-def _of_spark(arguments: Sequence[str]) -> tuple[int, dict[str, str]]:
-    """Returns the driver's heap in MB and Spark's settings, by *arguments* of spark-submit."""
     try:
-        given = parse(arguments)
-        heap_mb = megabytes(driver_memory(given, os.environ))
-        return heap_mb, settings(given)
-    except ValueError as error:
-        raise SetupError(f"arguments of spark-submit: {error}") from error
-
-
-def _task_cpus(given: Mapping[str, str]) -> int:
-    """Returns the cores of a task."""
-    try:
-        return int(given.get("spark.task.cpus", "1"))
+        task_cpus = int(of_spark.get("spark.task.cpus", "1"))
     except ValueError as error:
         raise SetupError(f"arguments of spark-submit: spark.task.cpus: {error}") from error
+    echo(str(found.slots * task_cpus))
