@@ -223,7 +223,8 @@ def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> boo
     records = [claim for name, claim in claims.items() if not name.part]
     is_local = local_path(launch.config.state_dir) is not None
     deadline = time.monotonic() + (0 if is_local else FIRST_ANSWER_SECONDS)
-    waits = launch.standby and not _is_warm(launch)
+    is_warm = executors_here() == "local" and not is_drain(launch.config, launch.chosen)
+    waits = launch.standby and not is_warm  # else a standby has Spark while it waits
     seen: set[ClaimStep] = set()
     while records:
         seen = {claim.await_step(standby=launch.standby) for claim in records}
@@ -238,11 +239,6 @@ def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> boo
         for claim in claims.values():
             claim.look()
     return True
-
-
-def _is_warm(launch: Launch) -> bool:
-    """Returns whether a standby has Spark while it waits."""
-    return executors_here() == "local" and not is_drain(launch.config, launch.chosen)
 
 
 def _leases_of(flow: FlowConfig, job: Job) -> Iterator[LeaseName]:
@@ -381,19 +377,13 @@ class Ends:
         if (flow, killed.host) in self._known:  # one process has several leases of a flow
             return
         self._known.add((flow, killed.host))
+        host, since, seen = killed.host, killed.since, killed.seen
         self._rows.add(
             Execution(
-                flow,
-                None,
-                None,
-                killed.host,
-                killed.since,
-                killed.seen,
-                "killed",
-                cause=NEVER_RELEASED,
-                epoch=killed.epoch,
+                flow, None, None, host, since, seen, "killed",
+                cause=NEVER_RELEASED, epoch=killed.epoch,
             )
-        )
+        )  # fmt: skip
 
 
 def _log_summary(execution: Execution) -> None:

@@ -273,15 +273,14 @@ def _serve(metrics: MetricsConfig, start: Callable[[], HttpServer], ended: threa
             ended.wait(RETRY_SECONDS)
             continue
         log.info("metrics_served", text=f"http://{where}/metrics")
-        closing = threading.Thread(target=_close, args=(server, ended), daemon=True)
-        closing.start()
+
+        def close(server: HttpServer = server) -> None:
+            ended.wait()
+            server.shutdown()
+
+        threading.Thread(target=close, daemon=True).start()
         with server:
             server.serve_forever()
-
-
-def _close(server: HttpServer, ended: threading.Event) -> None:
-    ended.wait()
-    server.shutdown()
 
 
 def _server(metrics: MetricsConfig, allowed: Sequence[str], pages: dict[str, Page]) -> HttpServer:

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
@@ -88,12 +88,12 @@ def take_library_output() -> None:
     lines = os.fdopen(reader, encoding="utf-8", errors="replace")
     thread = threading.Thread(target=_log, args=[lines], name="library output", daemon=True)
     thread.start()
-    atexit.register(_end, before, thread)
 
+    def end() -> None:
+        os.dup2(before.fileno(), STDERR)  # nobody writes to the pipe any more
+        thread.join(LAST_LINES_SECONDS)
 
-def _end(before: TextIO, thread: threading.Thread) -> None:
-    os.dup2(before.fileno(), STDERR)  # nobody writes to the pipe any more
-    thread.join(LAST_LINES_SECONDS)
+    atexit.register(end)
 
 
 def _log(lines: Iterable[str]) -> None:

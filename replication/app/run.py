@@ -316,7 +316,8 @@ def _run_in_spark(
             tables = Tables(session, config.state_dir, storage=storage)
             claim_engine(tables.files(), storage)
             channel = RequestChannel(tables.files(), config.state_dir)
-            holds = partial(holds_lease, tables, job=job) if launch.chosen else _always
+            # heartbeats have no lease, so whoever emits them may answer
+            holds = partial(holds_lease, tables, job=job) if launch.chosen else lambda _flow: True
             requests = (
                 StopRequests(channel, flows, job, locks.holds, locks.address)
                 if storage.is_local
@@ -351,11 +352,6 @@ def _chosen(
         raise ConfigError(config.file, [problem])
     chosen = [known[name] for name in names] or list(known.values())
     return tuple(replace(flow, mode=mode) if mode else flow for flow in chosen)
-
-
-def _always(_flow: Flow) -> bool:
-    """Returns true: heartbeats have no lease, so whoever emits them may answer."""
-    return True
 
 
 def _watch(outages: Outages, stop: threading.Event) -> None:

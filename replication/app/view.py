@@ -164,15 +164,12 @@ class View(AbstractContextManager["View"]):
 
     def _run(self) -> None:
         while not self._stop.wait(LOOK_SECONDS):
-            self._look()
+            try:
+                self._look()
+            except Exception:  # noqa: PERF203 - the thread's edge: the next look may do better
+                log.exception("status_not_published", text="please report this")
 
     def _look(self) -> None:
-        try:
-            self._look_at_all()
-        except Exception:  # the thread's edge: replication goes on, and the next look may do better
-            log.exception("status_not_published", text="please report this")
-
-    def _look_at_all(self) -> None:
         for context in self._contexts:
             flow = context.config.flow
             observed = self._with(self._observer.latest(flow), look_at(context, self._job))

@@ -48,7 +48,7 @@ def serve(
         raise ConfigError(file, problems)
     try:
         # Imported here because a machine without the extra has all other commands.
-        from replication.serve.mirror import serve_mirror  # noqa: PLC0415
+        from replication.serve.run import serve_mirror  # noqa: PLC0415
     except ModuleNotFoundError as error:
         raise SetupError(
             f"serve needs the Python package {error.name}; run ./spark-submit.sh --setup serve, or "

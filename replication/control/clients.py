@@ -5,7 +5,7 @@ from typing import Final
 
 from replication.config.clients.jaas import JaasError, parse_jaas
 from replication.config.clients.java_keys import Role, with_defaults
-from replication.config.tree import FlowConfig, MirrorConfig
+from replication.config.tree import MirrorConfig
 from replication.mm2.policy import CustomClass
 
 _BYTES: Final = "org.apache.kafka.common.serialization.ByteArray"
@@ -25,7 +25,12 @@ Client = tuple[str, Role, Mapping[str, str]]
 def clients_of(config: MirrorConfig) -> Iterator[Client]:
     """Yields every client of every flow and of every pair with heartbeats."""
     for flow in config.flows:
-        yield from _clients_of_flow(flow)
+        source, target = flow.source, flow.target
+        consumer, producer = {**_CONSUMER, **source.consumer}, {**_PRODUCER, **target.producer}
+        yield source.alias, "consumer", with_defaults("consumer", consumer)
+        yield source.alias, "admin", with_defaults("admin", source.admin)
+        yield target.alias, "producer", with_defaults("producer", producer)
+        yield target.alias, "admin", with_defaults("admin", target.admin)
     for pair in config.heartbeats:
         yield pair.alias, "producer", with_defaults("producer", {**_PRODUCER, **pair.producer})
         yield pair.alias, "admin", with_defaults("admin", pair.admin)
@@ -61,11 +66,3 @@ def admins_of(config: MirrorConfig) -> dict[str, Mapping[str, str]]:
     for flow in config.flows:
         admins |= {cluster.alias: cluster.admin for cluster in (flow.source, flow.target)}
     return admins
-
-
-def _clients_of_flow(flow: FlowConfig) -> Iterator[Client]:
-    source, target = flow.source, flow.target
-    yield source.alias, "consumer", with_defaults("consumer", {**_CONSUMER, **source.consumer})
-    yield source.alias, "admin", with_defaults("admin", source.admin)
-    yield target.alias, "producer", with_defaults("producer", {**_PRODUCER, **target.producer})
-    yield target.alias, "admin", with_defaults("admin", target.admin)

@@ -134,8 +134,16 @@ def counted_records(
     long to be read has no entry. Spark starts if anything is to be read.
     """
     config = sides.config
-    rule = copy_rule(config, {tp.topic for tp in spans})
-    compacted = _compacted(sides, spans)
+    topics = {tp.topic for tp in spans}
+    rule = copy_rule(config, topics)
+    settings = sides.source.topic_config(topics)
+    policies = {topic: settings.get(topic, {}).get("cleanup.policy") for topic in topics}
+    # the source deletes records in the middle of these
+    compacted = {
+        topic
+        for topic, policy in policies.items()
+        if policy is None or "compact" in str(policy.value)
+    }
     found: dict[TopicPartition, int] = {}
     left: dict[TopicPartition, Span] = {}
     room = MOST_COUNTED
@@ -165,14 +173,6 @@ def is_dense(span: Span, runs: Iterable[OffsetRun]) -> bool:
         if run.src_from <= first < run.src_until:
             first = run.src_until
     return first >= until
-
-
-def _compacted(sides: FlowSides, spans: Iterable[TopicPartition]) -> set[str]:
-    """Returns the topics of *spans* whose source deletes records in their middle."""
-    topics = {tp.topic for tp in spans}
-    found = sides.source.topic_config(topics)
-    policies = {topic: found.get(topic, {}).get("cleanup.policy") for topic in topics}
-    return {t for t, policy in policies.items() if policy is None or "compact" in str(policy.value)}
 
 
 # The consumer groups whose translation changes when a position is moved.
@@ -226,14 +226,12 @@ class MovedMap:
     @property
     def after(self) -> OffsetMap:
         """The map when what is copied again has been copied."""
-        return OffsetMap([*self.runs, *self.moved.new_runs(), *self._copied_again()])
-
-    def _copied_again(self) -> list[OffsetRun]:
-        if (span := self.moved.copied_again) is None:
-            return []
-        width = span[1] - span[0]
-        count = width if self.records is None else min(width, self.records)
-        return [OffsetRun(*span, self.moved.position.downstream, count)]
+        runs = [*self.runs, *self.moved.new_runs()]
+        if (span := self.moved.copied_again) is not None:
+            width = span[1] - span[0]
+            count = width if self.records is None else min(width, self.records)
+            runs.append(OffsetRun(*span, self.moved.position.downstream, count))
+        return OffsetMap(runs)
 
 
 def changed_groups(
@@ -400,7 +398,11 @@ def plan_moves(
 def _checked(plan: TopicPlan, partitions: Collection[TopicPartition]) -> TopicPlan:
     """Returns *plan* for the topics of *partitions*, all of which can be asked."""
     topics = {tp.topic for tp in partitions}
-    problems = [text for topic in sorted(topics) if (text := _no_topic(topic, plan))]
+    no_topic = "it is not one of the flow's topics: check the name"
+    problems = [
+        f"topic {topic}: {plan.rejected.get(topic, no_topic)}"
+        for topic in sorted(topics - plan.topics.keys())
+    ]
     there = {*plan.partitions, *plan.leaderless}
     for tp in sorted(partitions):
         if tp in plan.leaderless:
@@ -409,14 +411,6 @@ def _checked(plan: TopicPlan, partitions: Collection[TopicPartition]) -> TopicPl
             problems.append(f"{tp}: there is no such partition")
     _refuse(problems)
     return plan.without(plan.topics.keys() - topics)
-
-
-def _no_topic(topic: str, plan: TopicPlan) -> str:
-    """Returns why *topic* has no positions; "" if it has."""
-    if topic in plan.topics:
-        return ""
-    reason = plan.rejected.get(topic, "it is not one of the flow's topics: check the name")
-    return f"topic {topic}: {reason}"
 
 
 def _own_positions(

@@ -165,45 +165,34 @@ def _start(
             return PartitionStart(tp, run.end.upstream, "offset map", text)
         case Realigned(runs, event):
             return PartitionStart(tp, runs[-1].end.upstream, "target", event.text)
-    origin, reason = _because(config, tp, verdict, starts)
-    return PartitionStart(tp, verdict.position.upstream, origin, reason)
-
-
-def _because(
-    config: FlowConfig,
-    tp: TopicPartition,
-    verdict: Resume | StartFresh | Match | Jump | MovedPosition,
-    starts: Survey,
-) -> tuple[StartOrigin, str]:
+    offset = verdict.position.upstream
     match verdict:
         case Resume():
-            return "offset map", "offset map"
+            return PartitionStart(tp, offset, "offset map", "offset map")
         case Match(_, reason):
-            return "taken over" if verdict.is_taken_over else "target", reason
+            origin: StartOrigin = "taken over" if verdict.is_taken_over else "target"
+            return PartitionStart(tp, offset, origin, reason)
         case Jump() | MovedPosition():
-            return "decision", verdict.text(tp)
+            return PartitionStart(tp, offset, "decision", verdict.text(tp))
         case StartFresh():
             if tp in starts.void:
-                return "created again", starts.void[tp]
+                return PartitionStart(tp, offset, "created again", starts.void[tp])
             fresh = f"auto.offset.reset={config.auto_offset_reset}"
-            return "auto.offset.reset", LATER if tp in starts.later else fresh
+            reason = LATER if tp in starts.later else fresh
+            return PartitionStart(tp, offset, "auto.offset.reset", reason)
 
 
-def _with_topics(found: Mapping[TopicPartition, PartitionStart]) -> list[PartitionStart]:
-    """Returns *found*, where a topic that has a problem is set aside with all its partitions."""
+def _with_topics(found: Mapping[TopicPartition, PartitionStart]) -> Iterator[PartitionStart]:
+    """Yields *found*, where a topic that has a problem is set aside with all its partitions."""
     problems = {tp.topic: tp for tp, start in found.items() if start.origin == "problem"}
-    return [
-        _aside(start, problems[tp.topic])
-        if tp.topic in problems and start.origin != "problem"
-        else start
-        for tp, start in found.items()
-    ]
-
-
-def _aside(start: PartitionStart, other: TopicPartition) -> PartitionStart:
-    where = "" if start.offset is None else f"at offset {start.offset}, "
-    reason = f"set aside with partition {other.partition}; else {where}{start.reason}"
-    return PartitionStart(start.partition, None, "set aside", reason)
+    for tp, start in found.items():
+        if tp.topic not in problems or start.origin == "problem":
+            yield start
+            continue
+        where = "" if start.offset is None else f"at offset {start.offset}, "
+        other = problems[tp.topic].partition
+        reason = f"set aside with partition {other}; else {where}{start.reason}"
+        yield PartitionStart(tp, None, "set aside", reason)
 
 
 NO_ACLS = AclPlan()
@@ -358,11 +347,12 @@ def plan_flow(
     """
     source, target = clusters
     topics = without_refused(look(config, source, target), target)
-    notes_of_shared = dict(_notes_of_shared(config, topics, flows))
+    shared = dict(_notes_of_shared(config, topics, flows))
     found, not_taken = find_resumes(config, topics, clusters, stored)
     starts = tuple(
-        _with_note(start, notes_of_shared.get(topics.topics[start.partition.topic]))
+        replace(start, reason=f"{start.reason}; {shared[remote]}") if remote in shared else start
         for start in found
+        for remote in (topics.topics[start.partition.topic],)
     )
     internal, faults = find_internal_topics(config, heartbeats, clusters)
     acls, notes = _acls(config, histories.acls)
@@ -410,10 +400,6 @@ def _notes_of_shared(
         writers = writers_of(remote, others, config.flow.target)
         names = f"flow {', '.join(map(str, writers))}" if writers else "other producers"
         yield remote, f"at least once: shared with {names}"
-
-
-def _with_note(start: PartitionStart, note: str | None) -> PartitionStart:
-    return replace(start, reason=f"{start.reason}; {note}") if note else start
 
 
 def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, ...]]:

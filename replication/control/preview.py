@@ -80,7 +80,12 @@ def preview(
     """
     after = steered.after(change)
     before, then = steered.config, after.overlaid(steered.configured)
-    idle = _without_effect(after, change, steered.configured)
+    undone = after.in_force if change.what == "undo" else ()
+    idle = [
+        f"change {each.number}, {each.text}: the file says the same"
+        for each in undone
+        if each not in after.with_effect(steered.configured)
+    ]
     effect = Effect(warnings=(*idle, *_still_paused(steered, after, change)))
     try:
         if (before.topics, before.topics_exclude) != (then.topics, then.topics_exclude):
@@ -91,21 +96,16 @@ def preview(
             known = mirror if may_start_spark or is_quick(mirror.access) else None
             effect = _pauses(known, (steered, after), change, effect)
         if change.what == "limit" and change.scope:
-            effect = _limited(then, change.scope, effect)
+            with Cluster(then.source.alias, then.source.admin) as source:
+                names = remote_topics(then, source.topic_names())
+            idle = unmatched([change.scope], names, "topic that the flow copies")
+            effect = replace(effect, warnings=(*effect.warnings, *idle))
     except ReplicationError as error:
         if isinstance(error, ConfigError) and not isinstance(error, MissingValueError):
             raise
         text = f"what else this does is not known: {error}"
         effect = replace(effect, warnings=(*effect.warnings, text))
     return effect
-
-
-def _without_effect(after: Steering, change: Change, configured: FlowConfig) -> tuple[str, ...]:
-    """Returns which changes would be in force without changing anything of the file."""
-    if change.what != "undo":
-        return ()
-    idle = [each for each in after.in_force if each not in after.with_effect(configured)]
-    return tuple(f"change {each.number}, {each.text}: the file says the same" for each in idle)
 
 
 def _still_paused(steered: Steered, after: Steering, change: Change) -> tuple[str, ...]:
@@ -185,13 +185,6 @@ def _groups(sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect
         groups_go=tuple(sorted(old - new)),
         warnings=tuple(warnings),
     )
-
-
-def _limited(config: FlowConfig, scope: str, effect: Effect) -> Effect:
-    with Cluster(config.source.alias, config.source.admin) as source:
-        names = remote_topics(config, source.topic_names())
-    warnings = unmatched([scope], names, "topic that the flow copies")
-    return replace(effect, warnings=(*effect.warnings, *warnings))
 
 
 def _pauses(

@@ -4,7 +4,7 @@ The answer has the content of records. Nothing here writes it anywhere.
 """
 
 import base64
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -136,14 +136,23 @@ def sample_flow(
     with AskedSides(config, clusters) as sides, compared(config.flow):
         steps = {step.name: step for chain in chains.values() for step in chain}
         problems = [
-            f"{_key(config.flow, name)}{part}: {problem}"
+            f"{'--' if name == TRIED else f'{config.flow}.replication.transforms.{name}.'}{part}: "
+            f"{problem}"
             for name, step in steps.items()
             for part, problem in transform_problems(sides.spark, step)
         ]
         if problems:
             raise ConfigError(f"flow {config.flow}", problems)
         found = sample(sides.spark, config.source.consumer, windows, chains)
-    return FlowSample(config.flow, tuple(_by_topic(chains, found)), max(0, others))
+    samples = (
+        TopicSample(
+            topic,
+            tuple(step.name for step in chain),
+            tuple(one for one in found if one.partition.topic == topic),
+        )
+        for topic, chain in chains.items()
+    )
+    return FlowSample(config.flow, tuple(samples), max(0, others))
 
 
 def text_of(data: bytes | None) -> str:
@@ -182,16 +191,6 @@ def _windows(
         own = [tp for tp in partitions if tp.topic == topic and tp in starts and tp in ends]
         windows |= newest_windows({tp: (starts[tp], ends[tp]) for tp in own}, records)
     return windows
-
-
-def _by_topic(chains: Mapping[str, Chain], found: list[Sampled]) -> Iterator[TopicSample]:
-    for topic, chain in chains.items():
-        records = tuple(one for one in found if one.partition.topic == topic)
-        yield TopicSample(topic, tuple(step.name for step in chain), records)
-
-
-def _key(flow: Flow, name: str) -> str:
-    return "--" if name == TRIED else f"{flow}.replication.transforms.{name}."
 
 
 def _problems(one: Sampled) -> Iterator[str]:

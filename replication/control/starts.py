@@ -236,7 +236,11 @@ def plan_acceptance(
         ClusterError: A cluster does not answer.
     """
     topic, number = where
-    plan = _plan_of(topic, look(config, *clusters))
+    plan = look(config, *clusters)
+    if topic not in plan.topics:
+        why = plan.rejected.get(topic, "it is not one of the flow's topics: check the name")
+        raise NoAnswerError(f"--topic {topic}: {why}")
+    plan = plan.without(plan.topics.keys() - {topic})
     topic_id = plan.source_ids[topic]
     spans, starts = find_starts(config, plan, clusters, stored)
     refusals = {tp: at for tp, at in starts.decisions.items() if isinstance(at, Refusal)}
@@ -281,10 +285,3 @@ def _why_nothing(
         f"{what}: there is nothing to accept, the flow goes on by itself as python -m replication "
         "plan shows"
     )
-
-
-def _plan_of(topic: str, plan: TopicPlan) -> TopicPlan:
-    if topic in plan.topics:
-        return plan.without(plan.topics.keys() - {topic})
-    reason = plan.rejected.get(topic, "it is not one of the flow's topics: check the name")
-    raise NoAnswerError(f"--topic {topic}: {reason}")

@@ -140,9 +140,9 @@ def troubles_of(
             is_same = (key[0], key[3]) == (topic, cluster) and (is_gone or key[1] == partition)
             if is_same and key[2] in ENDS.get(kind, ()):
                 del open_now[key]
-    return tuple(open_now[key] for key in sorted(open_now, key=_order))
 
+    def order(key: _Key) -> tuple[str, int, str, str]:
+        topic, partition, kind, cluster = key
+        return topic or "", -1 if partition is None else partition, kind, cluster or ""
 
-def _order(key: _Key) -> tuple[str, int, str, str]:
-    topic, partition, kind, cluster = key
-    return topic or "", -1 if partition is None else partition, kind, cluster or ""
+    return tuple(open_now[key] for key in sorted(open_now, key=order))

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
+from replication.control.schemas import look_at_schemas
 from replication.control.translate import Question
 from replication.errors import ReplicationError
 from replication.figures.observation import (
@@ -41,6 +42,7 @@ from replication.serve.asked import (
     OneFlow,
     OneGroup,
     OneSeen,
+    Page,
     PartitionWish,
     PositionWish,
     Remembered,
@@ -103,7 +105,7 @@ def topics(seen: OneSeen, wish: TopicWish, state: TopicState | None = None) -> d
         **{name: _figure(name) for name in TOPIC_FIGURES},
     }
     page = page_of(wanted, wish, lambda topic: topic.topic, values)
-    return _page(seen, page.items, topic_document, page.next, page.total)
+    return _page(seen, page, topic_document)
 
 
 @router.get("/flows/{source}/{target}/topics/{topic}", response_model=schemas.TopicDocument)
@@ -141,7 +143,7 @@ def partitions(
         **{name: _figure(name) for name in PARTITION_FIGURES},
     }
     page = page_of(found.partitions, wish, lambda part: f"{part.partition:010}", values)
-    answer = _page(seen, page.items, partition_document, page.next, page.total)
+    answer = _page(seen, page, partition_document)
     if live and found.remote:
         numbers = [part.partition for part in page.items]
         ends, copies = asked.log_ends(flow, found.topic, found.remote, numbers)
@@ -163,7 +165,7 @@ def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
         **{name: _figure(name) for name in GROUP_FIGURES},
     }
     page = page_of(found, wish, lambda group: group.group, values)
-    return _page(seen, page.items, group_document, page.next, page.total)
+    return _page(seen, page, group_document)
 
 
 @router.get(
@@ -189,7 +191,7 @@ def group(
         "lag": lambda row: row["source"]["lag"],
     }
     page = page_of(rows, wish, lambda row: f"{row['topic']} {row['partition']:010}", values)
-    answer = _page(seen, page.items, dict, page.next, page.total)
+    answer = _page(seen, page, dict)
     return {**answer, "as_of": text_of(time.time()), "stale": False, "problems": problems}
 
 
@@ -217,7 +219,7 @@ def positions(
         "state": lambda one: one.state,
     }
     page = page_of(found.positions, wish, name_of, values)
-    answer = _page(seen, page.items, lambda one: one.document(), page.next, page.total)
+    answer = _page(seen, page, lambda one: one.document())
     now = {"as_of": text_of(time.time()), "stale": False}
     return {**answer, **now, "problems": list(found.problems)}
 
@@ -263,6 +265,16 @@ def figure_history(
 def freshness(flow: OneFlow, asked: Asked) -> dict[str, Any]:
     """Returns in how many minutes of the last month a flow lagged, and how many are allowed."""
     return asked.freshness(flow)
+
+
+@router.get(
+    "/flows/{source}/{target}/schemas",
+    response_model=schemas.RegistriesDocument,
+    dependencies=[ASKS_CLUSTERS],
+)
+def registries(flow: OneFlow, asked: Asked) -> dict[str, Any]:
+    """Returns what the target's schema registry lacks, or which ids stand for which."""
+    return look_at_schemas(asked.config, flow).document()
 
 
 @router.get("/events", response_model=schemas.PageDocument[schemas.EventDocument])
@@ -342,21 +354,20 @@ def configuration(asked: Asked, wish: SettingWish) -> dict[str, Any]:
     rows = asked.settings()
     by = {"key": lambda row: row["key"], "origin": lambda row: row["origin"]}
     page = page_of(rows, wish, lambda row: row["key"], by)
-    rest = {"next": page.next, "total": page.total, "as_of": None, "stale": False}
-    return {"items": list(page.items), **rest}
-
-
-def _page(
-    seen: Seen,
-    items: Iterable[Item],
-    answer: Callable[[Item], dict[str, Any]],
-    cursor: str | None,
-    total: int,
-) -> dict[str, Any]:
     return {
-        "items": [answer(item) for item in items],
-        "next": cursor,
-        "total": total,
+        "items": list(page.items),
+        "next": page.next,
+        "total": page.total,
+        "as_of": None,
+        "stale": False,
+    }
+
+
+def _page(seen: Seen, page: Page[Item], answer: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "items": [answer(item) for item in page.items],
+        "next": page.next,
+        "total": page.total,
         "as_of": text_of(seen.observation.as_of) if seen.observation else None,
         "stale": seen.is_stale,
     }

@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from replication.config.metrics_settings import ServeConfig
 from replication.errors import ReplicationError
 from replication.log import Log
-from replication.serve import api, changes, pages, registries
+from replication.serve import api, changes, pages
 from replication.serve.asked import CursorError, PagingError
 from replication.serve.bounds import Bounds, ProblemError, problem_response
 from replication.serve.questions import Questions
@@ -39,12 +39,7 @@ _STATUS: Final = {
     "lease": 409,
 }
 _REFRESH_SECONDS: Final = 5.0
-ROUTERS: Final = (
-    api.router,
-    changes.router,
-    registries.router,
-    pages.router,
-)
+ROUTERS: Final = (api.router, changes.router, pages.router)
 MOST_STOPS: Final = 40
 """Flows that may be stopping at a time; each has a thread until it has stopped."""
 

@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
 
 from anyio import CapacityLimiter, to_thread
@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_v
 
 from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change, Order
 from replication.config.limits import LimitError, parse_bytes, parse_records
-from replication.config.tree import FlowConfig, MirrorConfig
+from replication.config.tree import FlowConfig
 from replication.control.changed import changed, in_force
 from replication.control.sample import MOST_RECORDS
 from replication.control.steer import (
@@ -40,6 +40,9 @@ from replication.serve.questions import Questions
 from replication.serve.security import caller_of
 from replication.state.change_files import Applied
 from replication.state.delta import is_quick
+
+if TYPE_CHECKING:
+    from replication.control.moves import MovePlan
 
 log = Log(__name__)
 
@@ -179,9 +182,9 @@ def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dic
 )
 def move(request: Request, flow: OneFlow, asked: Asked, wanted: MoveOrder) -> dict[str, Any]:
     """Lets partitions go on elsewhere at the next start; needs a token of the role write."""
-    return _move(
-        request, flow, asked, wanted, ("move", [wanted.topic], wanted.partition, wanted.goal)
-    )
+    given = Instruction(request, flow, wanted)
+    planned = asked.moves(flow, [wanted.topic], wanted.partition, wanted.goal)
+    return _move(given, "move", asked, flow, planned)
 
 
 @router.post(
@@ -192,19 +195,14 @@ def move(request: Request, flow: OneFlow, asked: Asked, wanted: MoveOrder) -> di
 )
 def reset(request: Request, flow: OneFlow, asked: Asked, wanted: ResetOrder) -> dict[str, Any]:
     """Lets topics start again as auto.offset.reset says; needs a token of the role write."""
-    return _move(request, flow, asked, wanted, ("reset", wanted.topics, None, Goal("reset")))
+    given = Instruction(request, flow, wanted)
+    planned = asked.moves(flow, wanted.topics, None, Goal("reset"))
+    return _move(given, "reset", asked, flow, planned)
 
 
 def _move(
-    request: Request,
-    flow: FlowConfig,
-    asked: Questions,
-    wanted: Stop,
-    what: tuple[str, list[str], int | None, Goal],
+    given: Instruction, action: str, asked: Questions, flow: FlowConfig, planned: "MovePlan"
 ) -> dict[str, Any]:
-    given = Instruction(request, flow, wanted)
-    action, topics, partition, goal = what
-    planned = asked.moves(flow, topics, partition, goal)
     if given.is_due(action):
         asked.move(flow, planned, given.reason)
     return given.answer({"action": action, **planned.document()})
@@ -265,15 +263,7 @@ def answer_of(
     log.bind(flow.flow).warning("requested", action="sample", by=name, topic=wanted.topic)
     if not _ONE_AT_A_TIME.acquire(blocking=False):
         raise ProblemError(503, "busy", "another sample is taken", "ask again in some seconds")
-    try:
-        return _answer(asked.config, flow, wanted)
-    finally:
-        _ONE_AT_A_TIME.release()
-
-
-def _answer(config: MirrorConfig, flow: FlowConfig, wanted: SampleWish) -> dict[str, Any]:
-    """Returns what the command prints as JSON."""
-    command = [sys.executable, "-m", "replication", "transform", config.file]
+    command = [sys.executable, "-m", "replication", "transform", asked.config.file]
     command += [f"--flow={flow.flow}", "--json", *_options(wanted)]
     try:
         ended = subprocess.run(  # noqa: S603 - no shell, and each value belongs to its option
@@ -282,6 +272,8 @@ def _answer(config: MirrorConfig, flow: FlowConfig, wanted: SampleWish) -> dict[
     except subprocess.TimeoutExpired:
         text = f"no answer within {SECONDS:.0f} s"
         raise ProblemError(503, "busy", text, "ask for fewer records") from None
+    finally:
+        _ONE_AT_A_TIME.release()
     if ended.stdout:
         return dict(json.loads(ended.stdout))
     error = _DOCUMENT.search(ended.stderr)
@@ -382,10 +374,13 @@ def change(request: Request, flow: OneFlow, asked: Asked, wanted: ChangeOrder) -
     """Changes lists, pauses or limits of a running flow; needs a token of the role write."""
 
     def new(steered: Steered) -> Change:
-        items = _items(wanted)
-        return new_change(
-            steered.flow, wanted.what, items, scope=wanted.scope, reason=wanted.reason
-        )
+        try:
+            items = map(_rate, wanted.items) if wanted.what == "limit" else wanted.items
+            return new_change(
+                steered.flow, wanted.what, tuple(items), scope=wanted.scope, reason=wanted.reason
+            )
+        except LimitError as error:
+            raise ProblemError(422, "configuration", str(error)) from None
 
     return _carry_out(request, flow, asked, wanted, new)
 
@@ -455,16 +450,6 @@ def _doubts(asked: Questions) -> list[str]:
     return []
 
 
-def _items(wanted: ChangeOrder) -> list[str]:
-    """Returns the items of a change; those of a limit with plain numbers."""
-    if wanted.what != "limit":
-        return wanted.items
-    try:
-        return [_rate(item) for item in wanted.items]
-    except LimitError as error:
-        raise ProblemError(422, "configuration", str(error)) from None
-
-
 def _rate(item: str) -> str:
     """Returns an item of a limit with a plain number; one that is something else as it is."""
     name, _, rate = item.partition("=")
@@ -494,27 +479,16 @@ def _carry_out(
         others: list[Change] = []
         if given.is_due(change.what):
             made, others = make(steered, change)
+    shown = made or change
     what = {
-        **_shown(made or change, others),
+        "action": shown.what,
+        "change": shown.text,
+        "items": list(shown.items),
+        "scope": shown.scope,
+        **({"number": shown.number, "id": shown.id} if shown.id else {}),
+        "at_the_same_time": [f"{each.number}: {each.text}, by {each.origin}" for each in others],
         **effect.document(),
         "warnings": [*effect.warnings, *doubts],
     }
-    source, target = _segment(flow.flow.source), _segment(flow.flow.target)
+    source, target = quote(flow.flow.source, safe=""), quote(flow.flow.target, safe="")
     return given.answer(what, f"/api/v1/flows/{source}/{target}/changes")
-
-
-def _shown(change: Change, others: list[Change]) -> dict[str, Any]:
-    """Returns a change as it is answered, and what *others* have changed at the same time."""
-    made = {"number": change.number, "id": change.id} if change.id else {}
-    return {
-        "action": change.what,
-        "change": change.text,
-        "items": list(change.items),
-        "scope": change.scope,
-        **made,
-        "at_the_same_time": [f"{each.number}: {each.text}, by {each.origin}" for each in others],
-    }
-
-
-def _segment(alias: str) -> str:
-    return quote(alias, safe="")

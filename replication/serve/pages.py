@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, quote
 from fastapi import APIRouter, BackgroundTasks, Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from replication.figures.observation import TopicState, flow_document, seconds_of, text_of
@@ -79,6 +79,8 @@ def duration(seconds: float | None) -> str:
             return f"{seconds / {'d': 86_400, 'h': 3600, 'min': 60}[unit]:.0f} {unit}"
     return f"{max(0.0, seconds):.0f} s"
 
+
+Wanted = TypeVar("Wanted", bound=BaseModel)
 
 router = APIRouter(include_in_schema=False)
 
@@ -269,6 +271,12 @@ def group(
     )
 
 
+@router.get("/flows/{source}/{target}/schemas", dependencies=[ASKS_CLUSTERS])
+def registries(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Shows what the schema registries of a flow hold."""
+    return render(request, "schemas", look=api.registries(flow, asked))
+
+
 @router.get("/events")
 async def events(
     request: Request, known: KnownSight, asked: Asked, wish: EventWish, chosen: Events
@@ -402,7 +410,8 @@ _FIELDS = ("topic", "records", "filter", "value")
 async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
     """Shows what a transform makes of a topic's newest records; nothing is copied."""
     form = await form_of(request)
-    wanted = _wanted_sample(form)
+    given = {name: form[name] for name in _FIELDS if form.get(name)}
+    wanted = _valid(changes.SampleWish, given)
     answer: dict[str, Any] = await run_in_threadpool(
         changes.answer_of, request, flow, asked, wanted
     )
@@ -417,19 +426,7 @@ async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
     return page
 
 
-def _wanted_sample(form: Mapping[str, str]) -> changes.SampleWish:
-    """Returns what the form asks for."""
-    try:
-        given = {name: form[name] for name in _FIELDS if form.get(name)}
-        return changes.SampleWish.model_validate(given)
-    except ValidationError as error:
-        text = "; ".join(f"{one['loc'][0]}: {one['msg']}" for one in error.errors())
-        raise ProblemError(422, "invalid", text) from None
-
-
 # The forms of pages that change a flow: what that would do, then the change itself.
-
-Wanted = TypeVar("Wanted", bound=Stop)
 
 
 @router.post("/flows/{source}/{target}/stop")
@@ -462,7 +459,13 @@ async def move(request: Request, flow: OneFlow, asked: Asked) -> Response:
 async def change(request: Request, flow: OneFlow, asked: Asked) -> Response:
     """Shows what a change would do, and makes it after it was confirmed."""
     form = await form_of(request)
-    wanted = _wanted(form)
+    items = [item.strip() for item in form.get("items", "").split(",")]
+    given = {
+        "what": form.get("what", ""),
+        "items": [item for item in items if item],
+        "scope": form.get("scope", "").strip(),
+    }
+    wanted = _valid(changes.ChangeOrder, {**given, **_why(form)})
     return await _shown(request, form, lambda: changes.change(request, flow, asked, wanted))
 
 
@@ -487,17 +490,6 @@ async def _shown(
         answer={**found, "what": what},
         form=form,
     )
-
-
-def _wanted(form: Mapping[str, str]) -> changes.ChangeOrder:
-    """Returns what the form asks for."""
-    items = [item.strip() for item in form.get("items", "").split(",")]
-    given = {
-        "what": form.get("what", ""),
-        "items": [item for item in items if item],
-        "scope": form.get("scope", "").strip(),
-    }
-    return _valid(changes.ChangeOrder, {**given, **_why(form)})
 
 
 def _part(form: Mapping[str, str]) -> dict[str, Any]:

@@ -1,10 +1,12 @@
-"""Serves the application until it is asked to end."""
+"""Serves a mirror: what its flows publish, by REST, on pages and for Prometheus."""
 
 import logging
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Final
 
 import uvicorn
@@ -12,12 +14,21 @@ from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from replication.config.metrics_settings import ServeConfig
+from replication.config.tree import MirrorConfig
 from replication.errors import SetupError
+from replication.figures.observation import Observation
 from replication.log import Log
+from replication.metrics.collector import MetricsPage
+from replication.metrics.limits import Limits
+from replication.serve.app import Parts, build_app
+from replication.serve.questions import Questions
 from replication.serve.security import SECONDS
-from replication.serve.tokens import Followed, check_private
+from replication.serve.sight import History, Listening, Sight
+from replication.serve.tokens import Followed, check_private, follow_tokens
 
 log = Log(__name__)
+
+DISTRIBUTION: Final = "kafka-replication-on-spark"
 
 # TLS of `serve`: each connection gets the certificates that the files hold when it comes.
 
@@ -165,3 +176,55 @@ class Server:
     def end(self) -> None:
         """Lets `run` return once what is being answered is answered."""
         self._server.should_exit = True
+
+
+def serve_mirror(config: MirrorConfig, serve: ServeConfig, say: Callable[[str], None]) -> None:
+    """Serves what the flows of *config* publish, until SIGINT or SIGTERM.
+
+    Args:
+        config: The configuration.
+        serve: Where to listen, which options may have changed.
+        say: Is told the address.
+
+    Raises:
+        SetupError: It cannot be served there, or the tokens or certificates cannot be read.
+    """
+    tokens = follow_tokens(serve.tokens_file)
+    listener = open_listener(serve)
+    with listener.socket, Listening(config) as listening:
+        sight = Sight((flow.flow for flow in config.flows), listening.look)
+        questions = Questions(config)
+        metrics = metrics_of(config, sight)
+        history = History(sight, questions.figures)
+        parts = Parts(sight, questions, history, listening.is_complete, metrics.write)
+        server = Server(build_app(parts, serve, tokens, _version()), serve, listener)
+        log.info("serving", text=listener.url)
+        say(listener.url)
+        server.run()
+
+
+def metrics_of(config: MirrorConfig, sight: Sight) -> MetricsPage:
+    """Returns the series of all flows, as they were seen last."""
+
+    def look() -> list[Observation]:
+        found = (sight.see(flow).observation for flow in sight.flows)
+        return [observed for observed in found if observed is not None]
+
+    limits = Limits(
+        topics=config.metrics.topics_max,
+        groups=config.metrics.groups_max,
+        partitions=config.metrics.partitions,
+    )
+    return MetricsPage(
+        look,
+        limits,
+        is_stale=lambda observed: sight.see(observed.flow).is_silent,
+        mm2_names=config.metrics.mm2_names,
+    )
+
+
+def _version() -> str:
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "unknown"

@@ -74,7 +74,7 @@ class Guard:
         response = self._refuse(scope, headers)
         if response is None:
             scope["state"]["caller"] = caller = await self._caller(scope, headers)
-            if caller is None and not self._is_open(scope):
+            if caller is None and not scope["path"].startswith(OPEN):
                 response = self._unauthorized(scope)
         if response is not None:
             await response(scope, receive, _with_headers(send))
@@ -111,10 +111,6 @@ class Guard:
         if caller is None:
             await self._failures.wait(client)
         return caller or self._unknown
-
-    def _is_open(self, scope: Scope) -> bool:
-        path: str = scope["path"]
-        return path.startswith(OPEN)
 
     def _unauthorized(self, scope: Scope) -> Response:
         path: str = scope["path"]

@@ -6,7 +6,7 @@ import threading
 import time
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Final
@@ -143,7 +143,10 @@ class Memory:
             before = self._looks[-1] if self._looks else None
             topics = {topic.topic: topic.figures for topic in moving_topics(observed)}
             names = sorted(topics)
-            places = before.places if before and list(before.places) == names else _places(names)
+            if before and list(before.places) == names:
+                places = before.places
+            else:
+                places = {sys.intern(name): place for place, name in enumerate(names)}
             values = (topics[name].get(figure, math.nan) for name in names for figure in REMEMBERED)
             look = _Look(observed.as_of, flow_figures(observed), places, array("d", values))
             self._looks.append(look)
@@ -155,10 +158,6 @@ class Memory:
         with self._lock:
             looks = [look for look in self._looks if look.at >= since]
         return [(look.at, look.value(figure, topic)) for look in looks]
-
-
-def _places(names: Sequence[str]) -> dict[str, int]:
-    return {sys.intern(name): place for place, name in enumerate(names)}
 
 
 def flow_figures(observed: Observation) -> dict[str, float]:
@@ -250,7 +249,8 @@ class Listening(AbstractContextManager["Listening"]):
 
     def _ask(self, answers: FlowAnswers) -> None:
         try:
-            self._take(answers.ask(LISTEN_SECONDS, are_tables_wanted=False))
+            found = answers.ask(LISTEN_SECONDS, are_tables_wanted=False)
+            self._seen = {answer.flow: seen_of(answer) for answer in found}
         except ReplicationError as error:  # no job ever began here
             self._seen = {flow: Seen(flow, text=str(error)) for flow in self._seen}
             self._over.wait(LISTEN_SECONDS)
@@ -258,9 +258,6 @@ class Listening(AbstractContextManager["Listening"]):
             log.exception("serve_failed", text="please report this")
             self._over.wait(LISTEN_SECONDS)
         self._is_complete.set()
-
-    def _take(self, answers: Sequence[FlowAnswer]) -> None:
-        self._seen = {answer.flow: seen_of(answer) for answer in answers}
 
 
 def seen_of(answer: FlowAnswer) -> Seen:

@@ -83,7 +83,10 @@ def examine(start: Start) -> tuple[Judgement, ...]:
     found = [
         *_guarded("the file", lambda: look_at_file(config, start.master)),
         *_guarded("the file", lambda: _look_at_clients(config)),
-        *_guarded("stores", lambda: _look_at_own_stores(config)),
+        *_guarded(
+            "stores",
+            lambda: (row for one in admins_of(config).items() for row in look_at_own(*one)),
+        ),
         *_guarded(
             "this machine",
             lambda: look_at_machine(config, start.master, start.heap_mb, start.environ),
@@ -128,11 +131,6 @@ def _look_at_clients(config: MirrorConfig) -> Iterator[Judgement]:
         yield told(what, text, "problem", ConfigError.exit_code)
     if not problems:
         yield Judgement(what=what, found="Java's client takes them")
-
-
-def _look_at_own_stores(config: MirrorConfig) -> Iterator[Judgement]:
-    for alias, admin in admins_of(config).items():
-        yield from look_at_own(alias, admin)
 
 
 def _look_at_clusters(config: MirrorConfig) -> list[Judgement]:

@@ -5,7 +5,6 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -165,7 +164,17 @@ def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
     """Yields whether state.dir can be written, renamed in and listed; locally also its space."""
     folder = local_path(config.state_dir)
     if folder is not None:
-        yield from _look_at_folder(folder)
+        what, (obstacle, step) = f"state.dir {folder}", folder_obstacle(folder)
+        if obstacle:
+            yield Judgement(
+                what=what,
+                found=obstacle,
+                verdict="problem",
+                next_step=step,
+                exit_code=StateError.exit_code,
+            )
+        else:
+            yield judge_space(what, free_mb(existing(folder)), is_new=not folder.exists())
         return
     what = f"state.dir {config.state_dir}"
     try:
@@ -176,17 +185,6 @@ def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
     else:
         found = f"can be written and listed; tables by {storage.engine} ({storage.why})"
         yield Judgement(what=what, found=found)
-
-
-def _look_at_folder(folder: Path) -> Iterator[Judgement]:
-    what, (obstacle, step) = f"state.dir {folder}", folder_obstacle(folder)
-    if obstacle:
-        code = StateError.exit_code
-        yield Judgement(
-            what=what, found=obstacle, verdict="problem", next_step=step, exit_code=code
-        )
-    else:
-        yield judge_space(what, free_mb(existing(folder)), is_new=not folder.exists())
 
 
 def judge_space(what: str, left: int, *, is_new: bool) -> Judgement:
