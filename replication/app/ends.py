@@ -78,10 +78,7 @@ TERMINATION_LOG: Final = Path("/dev/termination-log")
 class JobOutcome:
     """The exit code, and the cause as one line; ``JobOutcome()`` is a clean end.
 
-    Args:
-        exit_code: As in `replication.errors`.
-        cause: What failed.
-        before_spark: Whether the process ended before it had started Spark.
+    *before_spark*: whether the process ended before it had started Spark.
     """
 
     exit_code: int = 0
@@ -171,13 +168,9 @@ local state directory there is no wait at all: the lock has answered for this ma
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """What one process is to run.
+    """What one process is to run: flows, none *chosen* if it emits heartbeats only.
 
-    Args:
-        config: The whole configuration.
-        chosen: The flows; none if the process emits heartbeats only.
-        job: What runs of them.
-        standby: Whether to wait while another process runs a flow.
+    A *standby* waits while another process runs a flow.
     """
 
     config: MirrorConfig
@@ -387,7 +380,6 @@ class Ends:
 
 
 def _log_summary(execution: Execution) -> None:
-    """Logs in one line what a start of a flow has replicated."""
     topics = execution.topics or ()
     counted = [topic.bytes for topic in topics if topic.bytes is not None]
     log.bind(execution.flow).info(

@@ -242,7 +242,13 @@ def served(
         yield
         return
     ended = threading.Event()
-    start = partial(_server, metrics, allowed, _pages(metrics, look, pulse))
+    own = partial(
+        is_own,
+        names=(*allowed, metrics.listen, socket.gethostname()),
+        takes_addresses=not is_loopback(metrics.listen),
+    )
+    pages = _pages(metrics, look, pulse)
+    start = partial(HttpServer, metrics.listen, metrics.port, pages, own)
     serving = threading.Thread(
         target=_serve, args=(metrics, start, ended), name="metrics", daemon=True
     )
@@ -283,14 +289,6 @@ def _serve(metrics: MetricsConfig, start: Callable[[], HttpServer], ended: threa
             server.serve_forever()
 
 
-def _server(metrics: MetricsConfig, allowed: Sequence[str], pages: dict[str, Page]) -> HttpServer:
-    """Returns the server, which listens already."""
-    names = (*allowed, metrics.listen, socket.gethostname())
-    is_open = not is_loopback(metrics.listen)
-    own = partial(is_own, names=names, takes_addresses=is_open)
-    return HttpServer(metrics.listen, metrics.port, pages, own)
-
-
 def _pages(metrics: MetricsConfig, look: Look, pulse: Pulse) -> dict[str, Page]:
     limits = Limits(metrics.topics_max, metrics.groups_max, metrics.partitions)
     page = MetricsPage(look, limits, mm2_names=metrics.mm2_names)
@@ -298,7 +296,9 @@ def _pages(metrics: MetricsConfig, look: Look, pulse: Pulse) -> dict[str, Page]:
         "/metrics": lambda accept: Reply(*page.write(accept)),
         "/livez": lambda _accept: _alive(pulse),
         "/readyz": lambda _accept: _ready(look()),
-        "/status": lambda _accept: _status(look()),
+        "/status": lambda _accept: Reply(
+            json.dumps({"flows": [document(observed) for observed in look()]}).encode(), JSON
+        ),
     }
 
 
@@ -315,8 +315,3 @@ def _ready(flows: Sequence[Observation]) -> Reply:
     is_ready = bool(left) and all(state in READY for state in left)
     text = "".join(f"{flow} {state}\n" for flow, state in states.items()) or "no flow yet\n"
     return Reply(text.encode(), status=200 if is_ready else HTTPStatus.SERVICE_UNAVAILABLE)
-
-
-def _status(flows: Sequence[Observation]) -> Reply:
-    shown = {"flows": [document(observed) for observed in flows]}
-    return Reply(json.dumps(shown).encode(), JSON)

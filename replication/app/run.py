@@ -179,7 +179,6 @@ class Shown:
         return [self._latest(flow) or self._unseen(flow) for flow in self._launch.names]
 
     def _unseen(self, flow: Flow) -> Observation:
-        """Returns what is known of *flow* where nobody observes it (yet)."""
         if (context := self._contexts.get(flow)) is not None:
             return look_at(context, self._launch.job)
         state: FlowState = "standby" if self._launch.standby else "starting"
@@ -251,7 +250,6 @@ def _run(
 def _launch(
     file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
 ) -> Launch:
-    """Returns what the process is to run."""
     config = load_config(file, clusters, is_whole=True)
     config = replace(config, mode=mode or config.mode)
     chosen = _chosen(config, flows, mode, job)
@@ -429,7 +427,6 @@ class _Application:
     def _end(
         self, view: View, context: FlowContext, error: BaseException | None, *, is_stopped: bool
     ) -> None:
-        """Records and shows how a flow has ended."""
         try:
             self._ends.end(context.config.flow, context.tally, error, is_stopped=is_stopped)
         except Exception as broken:
@@ -448,7 +445,6 @@ class _Application:
         )  # fmt: skip
 
     def _beating(self, tables: Tables, pair: HeartbeatsConfig) -> FlowThread:
-        """Returns the thread of a pair that has nothing but heartbeats."""
         outages = Outages(tables, pair.flow, [pair], self._watches)
         ended = partial(self._ends.end, pair.flow, Tally())
         record = partial(tables.record_events, pair.flow)

@@ -119,7 +119,6 @@ def _run_queries(spark: SparkSession, folder: Path) -> None:
 
 
 def _rows(spark: SparkSession) -> DataFrame:
-    """Returns a stream of records that no cluster has."""
     values = {
         "key": "CAST(CAST(value AS string) AS binary)",
         "value": "CAST(CAST(value AS string) AS binary)",

@@ -375,3 +375,71 @@ def undo(*, number: str, **asked: Any) -> None:  # noqa: ANN401 - click's values
     """
     order = Order(**asked)
     carry_out(order, lambda steered: undo_of(steered, number, order.reason))
+
+
+# ``srm-control``: the words of Cloudera's SRM for lists of topics and groups.
+
+WORDS: Final = {
+    "--add": "add",
+    "--remove": "remove",
+    "--add-blacklist": "exclude",
+    "--remove-blacklist": "include",
+}
+"""SRM's options, and what they are called here."""
+
+
+def srm_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds SRM's options."""
+    command = click.option("--list", "shows", is_flag=True, help="Show the lists in force.")(
+        command
+    )
+    for word, verb in WORDS.items():
+        command = click.option(
+            word, verb, multiple=True, metavar="A,B", help=f"As --{verb} of our own commands."
+        )(command)
+    command = click.option("--target", required=True, help="The flow's target.")(command)
+    command = click.option("--source", required=True, help="The flow's source.")(command)
+    return click.option(
+        "--config", "file", required=True, type=click.Path(dir_okay=False), help="The file."
+    )(command)
+
+
+@click.group(name="srm-control")
+def srm_control() -> None:
+    """Change lists in the words of Cloudera's SRM."""
+
+
+@srm_control.command("topics")
+@srm_options
+@known_errors
+def srm_topics(**asked: Any) -> None:  # noqa: ANN401 - click's values
+    """Change or list which topics a flow copies."""
+    _change_srm("topics", **asked)
+
+
+@srm_control.command("groups")
+@srm_options
+@known_errors
+def srm_groups(**asked: Any) -> None:  # noqa: ANN401 - click's values
+    """Change or list which groups a flow translates."""
+    _change_srm("groups", **asked)
+
+
+def _change_srm(
+    lists: Lists, *, file: str, source: str, target: str, shows: bool, **words: Sequence[str]
+) -> None:
+    order = Order(file, f"{source}->{target}", "srm-control", False, WAIT_SECONDS, False)
+    wanted = {
+        verb: tuple(item for text in words[verb] for item in text.split(",") if item)
+        for verb in WORDS.values()
+    }
+    if shows:
+        show_lists(lists, order)
+        return
+    if not any(wanted.values()):
+        raise ConfigError("srm-control", [f"write one of --list, {', '.join(WORDS)}"])
+    for verb, items in wanted.items():
+        if items:
+            asked: dict[str, Any] = {name: getattr(order, name) for name in Order.__slots__}
+            asked |= dict.fromkeys(WORDS.values(), ())
+            change_lists(lists, {**asked, verb: items, "shows": False})

@@ -254,7 +254,6 @@ def _print_moves(found: Moves, *, execute: bool, as_json: bool) -> None:
 
 
 def _write(found: GroupOffsets, cluster: str, output: Path | None, *, as_json: bool) -> None:
-    """Writes the offsets, and the problems to stderr or into the JSON document."""
     for problem in found.problems:
         say(problem, err=True)
     text = json_text(found.document(cluster)) + "\n" if as_json else to_csv(found.offsets)

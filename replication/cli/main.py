@@ -21,7 +21,7 @@ COMMANDS: Final = {
     "acls": "configuration",
     "doctor": "doctor",
     "plan": "plan",
-    "transform": "transform",
+    "transform": "plan",
     "slots": "validate",
     "translate": "translate",
     "schemas": "schemas",
@@ -48,7 +48,7 @@ COMMANDS: Final = {
     "limit": "change",
     "history": "change",
     "undo": "change",
-    "srm-control": "srm_control",
+    "srm-control": "change",
     "stop": "stop",
     "demo": "demo",
 }
@@ -103,5 +103,4 @@ def main() -> None:
 
 
 def _ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
-    """Asks a class of the user's; most files name none."""
     return import_module("replication.kafka.user_classes").ask_java(custom, method, arguments)

@@ -191,7 +191,6 @@ def _run(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Plans the moves that *choose* makes of a flow's topics, shows them, and asks for them."""
     config = load_config(file)
     flow = chosen_flow(config, name)
     plan = planned_moves(config, flow, lambda topics: choose(flow, topics))

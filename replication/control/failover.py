@@ -158,7 +158,6 @@ def planned_moves(cluster: Cluster, groups: Groups, offsets: Collection[GroupOff
 
 
 def _find_doubts(cluster: Cluster, offsets: Collection[GroupOffset]) -> Doubts:
-    """Compares *offsets* with what *cluster* holds."""
     names = {offset.partition.topic for offset in offsets}
     topics = cluster.describe(names)
     partitions = {

@@ -215,13 +215,6 @@ def is_doubtful(word: Word, witness: Witness) -> bool:
     return may_live and not -LATE_SECONDS < age <= word.patience
 
 
-def _of_word(word: Word, witnesses: Witnesses) -> PartAnswer:
-    by_clock = time.monotonic() - word.heard if word.heard is not None else None
-    age = max(0.0, time.time() - word.said_at) if by_clock is None else by_clock
-    state, why = judge(word, witnesses.of(word), age)
-    return PartAnswer(word, state, why, age)
-
-
 class FlowAnswers(AbstractContextManager["FlowAnswers"]):
     """Answers how flows are, again and again through the same connections, for the block.
 
@@ -319,18 +312,18 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         if (word := heard.word) is None:
             state, why = judge_by_tables(told, witness)
             return FlowAnswer(flow, state, why, heard, None, witness, told, untold)
-        first, *others = [_of_word(one, witnesses) for one in (word, *heard.others)]
+        parts = []
+        for one in (word, *heard.others):
+            if one.heard is None:
+                age = max(0.0, time.time() - one.said_at)
+            else:
+                age = time.monotonic() - one.heard
+            parts.append(PartAnswer(one, *judge(one, witnesses.of(one), age), age))
+        first, *others = parts
         return FlowAnswer(
-            flow,
-            first.state,
-            first.why,
-            heard,
-            first.age,
-            witnesses.of(word),
-            told,
-            untold,
+            flow, first.state, first.why, heard, first.age, witnesses.of(word), told, untold,
             tuple(others),
-        )
+        )  # fmt: skip
 
     def _hear(self, config: FlowConfig, seconds: float) -> Heard:
         """Reads what the owner of a flow has said, to the end that its topic has now."""

@@ -35,10 +35,6 @@ class FlowView:
     """Read access to one flow.
 
     Args:
-        config: The flow.
-        source: The source cluster.
-        target: The target cluster.
-        offsets: The flow's offset maps.
         open_groups: Connects to the consumer groups of one of the two clusters.
         events: Returns the newest event for each value of some columns.
         doubts: Why the offset maps may be older than those of a running job; empty if they are not.

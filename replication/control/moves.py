@@ -52,9 +52,7 @@ class Running:
     """What of a flow is being copied.
 
     Args:
-        flow: The flow.
         by: Who copies it, in words; "" if nobody does.
-        steering: What operators have changed of it.
         is_in_force: Whether whoever copies it has said that all pauses are in force.
     """
 

@@ -162,7 +162,6 @@ def _topics(
 def _loops(
     flows: Collection[FlowConfig], clusters: Collection[Cluster], come: Collection[str]
 ) -> tuple[str, ...]:
-    """Returns the loop that *flows* between the two *clusters* would run into."""
     if not come:
         return ()
     aliases = {cluster.alias for cluster in clusters}
@@ -216,7 +215,6 @@ def _pauses(
 
 
 def _check_partitions(after: Steering, before: Steering, counts: Mapping[str, int]) -> None:
-    """Makes sure that each partition that is paused anew exists."""
     new = sorted(after.paused.partitions - before.paused.partitions)
     problems = [
         f"{tp.topic} has {counts[tp.topic]} partitions, 0 to {counts[tp.topic] - 1}: there is no "

@@ -164,7 +164,6 @@ def text_of(data: bytes | None) -> str:
 
 
 def _chains(config: FlowConfig, topics: TopicPlan, wanted: Wanted) -> dict[str, Chain]:
-    """Returns the transforms of each topic that is sampled."""
     if wanted.topic and wanted.topic not in topics.topics:
         names = ", ".join(sorted(topics.topics)[:5]) or "none"
         raise NoAnswerError(

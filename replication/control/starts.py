@@ -272,7 +272,6 @@ def _why_nothing(
     plan: TopicPlan,
     decisions: Mapping[TopicPartition, Decision],
 ) -> str:
-    """Returns why there is nothing to accept for a partition, or for all of *topic*."""
     what = topic if number is None else f"{topic}-{number}"
     wanted = [tp for tp in (*decisions, *plan.leaderless) if number in {None, tp.partition}]
     if not wanted:

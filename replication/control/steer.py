@@ -139,7 +139,6 @@ def check(steered: Steered, change: Change) -> None:
 
 
 def _without_effect(steered: Steered, change: Change) -> Iterator[str]:
-    """Yields why *change* would change nothing of what is in force."""
     config = steered.config
     custom = {
         "topics": config.topic_filter,

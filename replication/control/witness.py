@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Literal
 
-from replication.config.tree import ClusterConfig, FlowConfig
+from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
 from replication.kafka.consumer_groups import GroupMembers
 from replication.kafka.diagnosis import CallError
@@ -82,19 +82,15 @@ class Coordinators(AbstractContextManager["Coordinators"]):
         alias = configs[0].target.alias
         groups = {config.flow: LeaseName(config.flow, part).group for config in configs}
         try:
-            members = self._client(configs[0].target).of(list(groups.values()))
+            if (client := self._clients.get(alias)) is None:
+                client = self._clients[alias] = GroupMembers(alias, configs[0].target.admin)
+            members = client.of(list(groups.values()))
         except ReplicationError as error:
             denied = error if isinstance(error, CallError) and error.is_denied else None
-            if denied is None and (client := self._clients.pop(alias, None)):
-                client.__exit__()  # the next call begins anew
+            if denied is None and (broken := self._clients.pop(alias, None)):
+                broken.__exit__()  # the next call begins anew
             return {
                 flow: Witness(group, alias, None, str(error), denied)
                 for flow, group in groups.items()
             }
         return {flow: Witness(group, alias, members[group]) for flow, group in groups.items()}
-
-    def _client(self, target: ClusterConfig) -> GroupMembers:
-        client = self._clients.get(target.alias)
-        if client is None:
-            client = self._clients[target.alias] = GroupMembers(target.alias, target.admin)
-        return client

@@ -21,18 +21,8 @@ LISTS: Final = ("topics", "groups", "events")
 
 
 _UNKNOWN: Final = (
-    "last_state",
-    "since",
-    "health",
-    "as_of",
-    "owner",
-    "epoch",
-    "mode",
-    "runs",
-    "generation",
-    "ended_at",
-    "exit_code",
-    "standbys",
+    *("last_state", "since", "health", "as_of", "owner", "epoch", "mode", "runs", "generation"),
+    *("ended_at", "exit_code", "standbys"),
 )
 
 
@@ -40,7 +30,21 @@ def flow_answer(seen: Seen) -> dict[str, Any]:
     """Returns what is known of a flow, without its topics, groups and events."""
     observed = seen.observation
     if observed is None:
-        return _unknown(seen)
+        figures: dict[str, Any] = dict.fromkeys(names_at("flow"))
+        figures |= dict.fromkeys(figure.name for figure in FIGURES if figure.kind == "histogram")
+        return {
+            "flow": flow_document(seen.flow),
+            "state": seen.state,
+            "stale": True,
+            "reason": "",
+            "text": seen.text,
+            "conditions": [],
+            "version": "",
+            "figures": figures,
+            "labelled": {},
+            "clusters": [],
+            **dict.fromkeys(_UNKNOWN),
+        }
     found = document(observed, is_stale=seen.is_stale)
     return {
         **{key: value for key, value in found.items() if key not in LISTS},
@@ -48,24 +52,6 @@ def flow_answer(seen: Seen) -> dict[str, Any]:
         "last_state": observed.state,
         "standbys": seen.standbys,
         "text": seen.text or observed.text,
-    }
-
-
-def _unknown(seen: Seen) -> dict[str, Any]:
-    figures: dict[str, Any] = dict.fromkeys(names_at("flow"))
-    figures |= dict.fromkeys(figure.name for figure in FIGURES if figure.kind == "histogram")
-    return {
-        "flow": flow_document(seen.flow),
-        "state": seen.state,
-        "stale": True,
-        "reason": "",
-        "text": seen.text,
-        "conditions": [],
-        "version": "",
-        "figures": figures,
-        "labelled": {},
-        "clusters": [],
-        **dict.fromkeys(_UNKNOWN),
     }
 
 
@@ -130,16 +116,19 @@ def steps(points: Sequence[Point], seconds: float) -> list[dict[str, Any]]:
     found: dict[float, list[float | None]] = {}
     for at, value in points:
         found.setdefault(at - at % seconds, []).append(value)
-    return [_step(at, values) for at, values in sorted(found.items())]
-
-
-def _step(at: float, values: Sequence[float | None]) -> dict[str, Any]:
-    known = [value for value in values if value is not None]
-    if not known:
-        return {"at": text_of(at), "min": None, "max": None, "avg": None, "sum": None}
-    total = sum(known)
-    least, most = min(known), max(known)
-    return {"at": text_of(at), "min": least, "max": most, "avg": total / len(known), "sum": total}
+    answer = []
+    for at, values in sorted(found.items()):
+        known = [value for value in values if value is not None]
+        answer.append(
+            {
+                "at": text_of(at),
+                "min": min(known, default=None),
+                "max": max(known, default=None),
+                "avg": sum(known) / len(known) if known else None,
+                "sum": sum(known) if known else None,
+            }
+        )
+    return answer
 
 
 def find_topic(observed: Observation | None, name: str) -> TopicFigures | None:

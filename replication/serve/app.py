@@ -163,8 +163,6 @@ def _headers(error: HTTPException, scope: Scope) -> dict[str, str]:
 
 @asynccontextmanager
 async def _refreshing(app: FastAPI) -> AsyncIterator[None]:
-    """Looks at all flows every few seconds while the application runs."""
-
     async def refresh() -> None:
         while True:
             with suppress(ReplicationError):

@@ -7,7 +7,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, get_args
 from urllib.parse import quote
 
@@ -38,7 +38,6 @@ from replication.serve.asked import Asked, ChangeWish, OneFlow, Value, Wish, pag
 from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES, ProblemError
 from replication.serve.questions import Questions
 from replication.serve.security import caller_of
-from replication.state.change_files import Applied
 from replication.state.delta import is_quick
 
 if TYPE_CHECKING:
@@ -330,30 +329,6 @@ class ChangeOrder(Stop):
     scope: str = Field("", max_length=LONGEST_REASON, description="The topics of a limit.")
 
 
-@dataclass(frozen=True, slots=True)
-class KnownChanges:
-    """What was changed of a flow, as it is now.
-
-    Args:
-        steered: The flow.
-        applied: What a process has said last that it follows; None if none has.
-    """
-
-    steered: Steered
-    applied: Applied | None
-
-    def document(self, change: Change) -> dict[str, Any]:
-        """Returns what is answered of one change."""
-        found = changed(change)
-        del found["flow"]
-        return {
-            **found,
-            "text": change.text,
-            "state": self.steered.steering.state_of(change, self.steered.configured),
-            "followed": self.applied is not None and is_in(change, self.applied),
-        }
-
-
 @router.get(
     "/flows/{source}/{target}/changes",
     response_model=schemas.ChangePageDocument,
@@ -421,11 +396,22 @@ def _history(asked: Questions, flow: FlowConfig, wish: Wish) -> dict[str, Any]:
         "at": lambda change: change.at,
     }
     with open_steered(asked.config, flow) as steered:
-        found = KnownChanges(steered, steered.changes.applied())
+        applied = steered.changes.applied()
+
+        def document(change: Change) -> dict[str, Any]:
+            found = changed(change)
+            del found["flow"]
+            return {
+                **found,
+                "text": change.text,
+                "state": steered.steering.state_of(change, steered.configured),
+                "followed": applied is not None and is_in(change, applied),
+            }
+
         page = page_of(steered.steering.changes, wish, _name_of, values)
         unread = steered.changes.unread
         return {
-            "items": [found.document(change) for change in page.items],
+            "items": [document(change) for change in page.items],
             "next": page.next,
             "total": page.total,
             "as_of": text_of(time.time()),
@@ -465,7 +451,6 @@ def _carry_out(
     wanted: Stop,
     new: Callable[[Steered], Change],
 ) -> dict[str, Any]:
-    """Says what a change would do, and makes it unless that is all that is wanted."""
     given = Instruction(request, flow, wanted)
     # Imported here because it imports Spark, which a server does not start
     from replication.control.preview import preview  # noqa: PLC0415

@@ -415,13 +415,8 @@ async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
     answer: dict[str, Any] = await run_in_threadpool(
         changes.answer_of, request, flow, asked, wanted
     )
-    page = render(
-        request,
-        "sample",
-        flow_name=flow_document(flow.flow),
-        wanted=wanted,
-        sample=answer,
-    )
+    name = flow_document(flow.flow)
+    page = render(request, "sample", flow_name=name, wanted=wanted, sample=answer)
     page.headers["Cache-Control"] = "no-store"
     return page
 
@@ -480,20 +475,13 @@ async def undo(request: Request, flow: OneFlow, asked: Asked, number: changes.Nu
 async def _shown(
     request: Request, form: Mapping[str, str], answer: Callable[[], dict[str, Any]]
 ) -> Response:
-    """Returns the page that asks to confirm what *answer* says, or says that it was done."""
     found = await run_in_threadpool(answer)
     what = {key: value for key, value in found["what"].items() if value}
-    return render(
-        request,
-        "requested",
-        flow_name=found["flow"],
-        answer={**found, "what": what},
-        form=form,
-    )
+    answered = {**found, "what": what}
+    return render(request, "requested", flow_name=found["flow"], answer=answered, form=form)
 
 
 def _part(form: Mapping[str, str]) -> dict[str, Any]:
-    """Returns the topic of a form, and its partition if it names one."""
     partition = form.get("partition", "").strip()
     return {"topic": form.get("topic", ""), "partition": partition or None}
 

@@ -382,14 +382,6 @@ class ProblemDocument(Model):
 
 
 PROBLEM: Final = {"model": ProblemDocument, "content": {"application/problem+json": {}}}
-PROBLEMS: Final[dict[int | str, dict[str, Any]]] = {
-    400: PROBLEM,
-    401: PROBLEM,
-    403: PROBLEM,
-    404: PROBLEM,
-    405: PROBLEM,
-    409: PROBLEM,
-    421: PROBLEM,
-    422: PROBLEM,
-    503: PROBLEM,
-}
+PROBLEMS: Final[dict[int | str, dict[str, Any]]] = dict.fromkeys(
+    (400, 401, 403, 404, 405, 409, 421, 422, 503), PROBLEM
+)

@@ -113,12 +113,7 @@ _BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody who has shown that a request is theirs.
-
-    Args:
-        name: The name of the token, or of what stands in for one.
-        role: What they may do.
-    """
+    """Somebody who has shown that a request is theirs, by a token or what stands in for one."""
 
     name: str
     role: Role

@@ -34,14 +34,9 @@ from replication.kafka.reach import (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskedCluster:
-    """A cluster of the file.
+    """A cluster of the file, by its alias, and the properties of its admin client.
 
-    Args:
-        alias: Its name there.
-        admin: The properties of its admin client.
-        user: ``User:mirror``; "" if the login names none.
-        is_source: Whether a flow reads from it.
-        is_target: Whether a flow, or a heartbeat, is written to it.
+    *user* is ``User:mirror``, or "" if the login names none; a heartbeat makes a target, too.
     """
 
     alias: str
@@ -381,7 +376,6 @@ def _silent(what: str, alias: str, met: Met, verdict: Verdict) -> Judgement:
 
 
 def _ask(admin: Mapping[str, str], addresses: list[str]) -> Met:
-    """Asks all *addresses* at once."""
     reach = reach_of(admin)
     asked = {address: reach.ask(address) for address in addresses}
     return {address: _answer(future) for address, future in asked.items()}

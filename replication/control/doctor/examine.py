@@ -41,14 +41,7 @@ CHANGES: Final = "changes of operators"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The start that is judged.
-
-    Args:
-        config: The file.
-        master: Spark's master.
-        heap_mb: The driver's heap.
-        environ: The variables of the process.
-    """
+    """The start that is judged."""
 
     config: MirrorConfig
     master: str

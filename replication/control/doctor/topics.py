@@ -170,7 +170,6 @@ def _settings(
 
 
 def _hidden(cluster: Cluster, topics: Collection[str]) -> list[str]:
-    """Returns why the settings of *topics* are not shown."""
     rejections = Rejections()
     rejections.call(cluster.topic_config, topics)
     return list(rejections.texts.values())
@@ -179,7 +178,6 @@ def _hidden(cluster: Cluster, topics: Collection[str]) -> list[str]:
 def _internal(
     config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
 ) -> Iterator[Judgement]:
-    """Yields what is wrong with the topics that the mirror itself writes."""
     what = f"internal topics of {config.flow}"
     planned, faults = find_internal_topics(config, heartbeats, clusters)
     for text in faults:
