@@ -47,7 +47,7 @@ DOORS = {
     "cli": {"jobs", "main"},
     "demo": {"play"},
     "deploy": {"arguments"},
-    "serve": {"mirror", "tokens"},
+    "serve": {"run", "tokens"},
     "flows": {
         "board",
         "checkpoints",
