@@ -313,50 +313,39 @@ def find(
         runs_of: The offset map.
         is_running: Whether the mirror is running, so that the offset map may lag behind.
     """
-    return [
-        _finding(
-            report,
-            latencies_ms.get(report.remote_topic, ()),
-            {
-                part.partition: runs_of(TopicPartition(report.topic, part.partition))
-                for part in report.partitions
-            },
-            is_running=is_running,
+    findings = []
+    for report in reports.values():
+        runs = {
+            part.partition: runs_of(TopicPartition(report.topic, part.partition))
+            for part in report.partitions
+        }
+        ends = {
+            partition: max((run.src_until for run in part_runs), default=0)
+            for partition, part_runs in runs.items()
+        }
+        filled = [run for part_runs in runs.values() for run in part_runs if run.count]
+        unrecorded = sum(  # equal records at or after the end of the offset map
+            upstream >= ends[part.partition]
+            for part in report.partitions
+            for upstream, _ in part.offsets
         )
-        for report in reports.values()
-    ]
-
-
-def _finding(
-    report: TopicReport,
-    latencies_ms: Sequence[float],
-    runs: Mapping[int, Sequence[OffsetRun]],
-    *,
-    is_running: bool,
-) -> Finding:
-    maps = {partition: OffsetMap(part_runs) for partition, part_runs in runs.items()}
-    filled = [run for part_runs in runs.values() for run in part_runs if run.count]
-    unrecorded = sum(_unrecorded(part, runs[part.partition]) for part in report.partitions)
-    wrong = chain.from_iterable(
-        _wrong_answers(report.topic, part, maps[part.partition]) for part in report.partitions
-    )
-    missing = (
-        f"the offset map lacks {unrecorded} records" if unrecorded and not is_running else None
-    )
-    return Finding(
-        report=report,
-        runs=len(filled),
-        sparse=sum(not run.is_dense for run in filled),
-        unrecorded=unrecorded,
-        wrong=next(wrong, missing),
-        latencies_ms=latencies_ms,
-    )
-
-
-def _unrecorded(part: PartitionReport, runs: Sequence[OffsetRun]) -> int:
-    """Returns the number of equal records at or after the end of the offset map."""
-    end = max((run.src_until for run in runs), default=0)
-    return sum(upstream >= end for upstream, _ in part.offsets)
+        wrong = chain.from_iterable(
+            _wrong_answers(report.topic, part, OffsetMap(runs[part.partition]))
+            for part in report.partitions
+        )
+        is_short = unrecorded and not is_running
+        missing = f"the offset map lacks {unrecorded} records" if is_short else None
+        findings.append(
+            Finding(
+                report=report,
+                runs=len(filled),
+                sparse=sum(not run.is_dense for run in filled),
+                unrecorded=unrecorded,
+                wrong=next(wrong, missing),
+                latencies_ms=latencies_ms.get(report.remote_topic, ()),
+            )
+        )
+    return findings
 
 
 def _wrong_answers(topic: str, part: PartitionReport, offset_map: OffsetMap) -> Iterator[str]:

@@ -353,8 +353,13 @@ def run(*, keep: bool, seconds: float = 20, mode: Mode = "auto") -> int:
         console.width = max(console.width, LOG_FILE_WIDTH)
     folder = new_folder()
     try:
-        with _interruptible(), two_running_clusters(folder, Screen(console)) as scene:
-            is_equal = _play(scene, keep=keep, seconds=seconds, mode=mode)
+        # SIGTERM stops the demo in order, as Ctrl-C does
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            with two_running_clusters(folder, Screen(console)) as scene:
+                is_equal = _play(scene, keep=keep, seconds=seconds, mode=mode)
+        finally:
+            signal.signal(signal.SIGTERM, before)
     except KeyboardInterrupt:
         console.print(f"Interrupted; logs are in {folder}")
         return 130
@@ -377,7 +382,10 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
     options = " ".join(("--mode", mode, *serve))
     screen.say(f"Starting the mirror: ./spark-submit.sh --config {config} {options}")
     arguments = ("--config", str(config), "--flow", str(FLOW), "--mode", mode, *serve)
-    with _mirror(arguments, scene.folder / "mirror.log") as mirror:
+    log = scene.folder / "mirror.log"
+    mirror = MirrorProcess(REPOSITORY / "spark-submit.sh", arguments, log)
+    with ExitStack() as stack:
+        stack.callback(mirror.discard)
         page = _page(mirror) if keep else ""
         if keep:
             screen.say(f"Its page: {page}")
@@ -385,7 +393,14 @@ def _play(scene: Scene, *, keep: bool, seconds: float, mode: Mode) -> bool:
         if not keep:
             with screen.step("Stopping the mirror (SIGTERM)"):
                 mirror.stop()
-        findings = _judge(scene, latencies, is_running=keep)
+        with screen.step("Comparing both sides record by record"):
+            source, target = scene.source.bootstrap, scene.target.bootstrap
+            reports = compare(source, target, scene.remote_topics, keep_offsets=True)
+        with (
+            screen.step("Comparing the offset map with the records"),
+            open_reader(StateAccess(scene.state_dir)) as state,
+        ):
+            findings = find(reports, latencies, state.offsets(FLOW).runs, is_running=keep)
         show(screen, FLOW, findings)
         if keep:
             with suppress(KeyboardInterrupt):
@@ -467,17 +482,6 @@ def _await_copies(
         mirror.run_for(POLL_SECONDS)
 
 
-def _judge(scene: Scene, latencies: dict[str, list[float]], *, is_running: bool) -> list[Finding]:
-    source, target = scene.source.bootstrap, scene.target.bootstrap
-    with scene.screen.step("Comparing both sides record by record"):
-        reports = compare(source, target, scene.remote_topics, keep_offsets=True)
-    with (
-        scene.screen.step("Comparing the offset map with the records"),
-        open_reader(StateAccess(scene.state_dir)) as state,
-    ):
-        return find(reports, latencies, state.offsets(FLOW).runs, is_running=is_running)
-
-
 def _page(mirror: MirrorProcess) -> str:
     """Waits until the mirror's log has the address of its page, and returns it."""
     deadline = time.monotonic() + STALL_SECONDS
@@ -486,21 +490,3 @@ def _page(mirror: MirrorProcess) -> str:
             raise FlowError(f"no page after {STALL_SECONDS:.0f} s; {log_end(mirror.log)}")
         mirror.run_for(POLL_SECONDS)
     return found.group(1)
-
-
-@contextmanager
-def _mirror(arguments: tuple[str, ...], log: Path) -> Iterator[MirrorProcess]:
-    mirror = MirrorProcess(REPOSITORY / "spark-submit.sh", arguments, log)
-    try:
-        yield mirror
-    finally:
-        mirror.discard()
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

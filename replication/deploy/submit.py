@@ -225,14 +225,16 @@ class _Start:
         ours: Arguments = [("--conf", f"{DRIVER_PYTHON}={self.python}")]
         archived, java_options = archive_options()
         class_path, jars = [archived, storage_class_path()], _own_jars()
-        options = [
-            *(DRIVER_OPTIONS, java_options),
-            *_temporary_files(self.environ.get(RUN_FOLDER)),
-            *_named_user(self.environ),
-        ]
+        options = [DRIVER_OPTIONS, java_options]
+        if folder := self.environ.get(RUN_FOLDER):  # Java's and Spark's temporary files
+            options.append(written(f"-Djava.io.tmpdir={folder}"))
+        options += _named_user(self.environ)
         if is_local_mode(self.master):  # tasks run in the driver, and have its class path
             if LOCAL_IP not in self.environ:
-                variables |= _own_address(self.environ)
+                # the driver and its page, if asked for, on this machine only; its name may have no
+                # address
+                name = self.environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
+                variables |= {LOCAL_IP: LOOPBACK, "SPARK_LOCAL_HOSTNAME": name}
                 ours += [("--conf", f"{PAGE}=false")] if PAGE not in self.known else []
             options[:0] = _collector(self.given, self.known, self.environ)
             # ours is not in the archive, which must begin the class path
@@ -303,10 +305,6 @@ def _files(
     ]
 
 
-def _temporary_files(folder: str | None) -> list[str]:
-    return [written(f"-Djava.io.tmpdir={folder}")] if folder else []
-
-
 def _named_user(environ: Mapping[str, str]) -> list[str]:
     """Returns the options for a user without a name, as OpenShift has: Hadoop's login needs one."""
     user = os.geteuid()
@@ -322,15 +320,6 @@ def _named_user(environ: Mapping[str, str]) -> list[str]:
         place = own if own != "/" and os.access(own, os.W_OK) else str(folder)
         return [written(f"-javaagent:{agent}=user{user}", f"-Duser.home={place}")]
     return []
-
-
-def _own_address(environ: Mapping[str, str]) -> dict[str, str]:
-    """Returns where a driver listens, and its web page if asked for: on this machine only.
-
-    The machine's own name may have no address.
-    """
-    name = environ.get("SPARK_LOCAL_HOSTNAME", "localhost")
-    return {LOCAL_IP: LOOPBACK, "SPARK_LOCAL_HOSTNAME": name}
 
 
 def _our_code(repository: Path, run_folder: str | None) -> Path:

@@ -118,23 +118,18 @@ class Minutes:
             values = {
                 **_sums(topic.figures, then.figures),
                 **_worst([look.figures for look in seen]),
-                "paused": max(map(_paused, seen)),
+                "paused": max(
+                    sum(part.state == "paused" for part in look.partitions) for look in seen
+                ),
             }
-            if _moves(topic, values):
+            moves = topic.state != "copying" or values["records"] or values["lag_records"]
+            if moves:
                 found.append((topic.topic, values, topic.state))
         return sorted(found, key=lambda row: (-(row[1]["lag_seconds"] or 0), row[0]))
 
 
 def _minute(at: float) -> int:
     return int(at // SECONDS)
-
-
-def _moves(topic: TopicFigures, values: Mapping[str, float | None]) -> bool:
-    return topic.state != "copying" or bool(values["records"] or values["lag_records"])
-
-
-def _paused(topic: TopicFigures) -> int:
-    return sum(part.state == "paused" for part in topic.partitions)
 
 
 def _sums(last: Mapping[str, float], before: Mapping[str, float]) -> dict[str, float | None]:

@@ -306,14 +306,19 @@ def part_words(
         shown = document(spoken)
         shown["figures"] = _known(shown["figures"])
         ours = {**_ours(holder), "interval": interval_seconds, "observation": shown}
-        value = worker_value(
-            spoken.state, holder.worker, spoken.generation or 0, _trace(spoken), ours
-        )
+        trace = spoken.text or "failed" if spoken.state == "failed" else ""
+        state, generation = spoken.state, spoken.generation
+        value = worker_value(state, holder.worker, generation or 0, trace, ours)
         found[StatusKey(connector)] = value
         if part == "records":
-            is_running = spoken.generation is not None and spoken.state not in ENDED
-            found[StatusKey(connector, task=0)] = _task(spoken, holder) if is_running else None
-        spoken = _short(spoken)
+            task = None
+            if generation is not None and state not in ENDED:
+                task = worker_value(state, holder.worker, generation, "", _ours(holder))
+            found[StatusKey(connector, task=0)] = task
+        # the others say who runs the flow, and nothing of what this record says
+        spoken = replace(
+            spoken, conditions=(), figures={}, histograms={}, labelled={}, groups=(), events=()
+        )
     return found
 
 
@@ -334,14 +339,10 @@ class TopicWords:
         for topic in observed.topics:
             known = before.get(topic.topic)
             if known is None or known[0] != topic:
-                known = topic, _topic_word(topic, holder, since_ms)
+                ours = {**_ours(holder), "row": _worst(topic_row(topic))}
+                known = topic, topic_value(topic.topic, CONNECTORS["records"], since_ms, ours)
             self._made[topic.topic] = known
         return {name: word for name, (_, word) in self._made.items()}
-
-
-def _topic_word(topic: TopicFigures, holder: Holder, since_ms: int) -> bytes:
-    ours = {**_ours(holder), "row": _worst(topic_row(topic))}
-    return topic_value(topic.topic, CONNECTORS["records"], since_ms, ours)
 
 
 def topic_key(topic: str) -> StatusKey:
@@ -354,27 +355,11 @@ def _ours(holder: Holder) -> dict[str, object]:
     return {"v": VERSION, "epoch": holder.epoch, "member": holder.member, **known}
 
 
-def _task(observed: Observation, holder: Holder) -> bytes:
-    ours = _ours(holder)
-    return worker_value(observed.state, holder.worker, observed.generation or 0, "", ours)
-
-
-def _trace(observed: Observation) -> str:
-    return observed.text or "failed" if observed.state == "failed" else ""
-
-
 def _bounded(observed: Observation) -> Observation:
     """Returns *observed* as far as one record holds it; topics have records of their own."""
     groups = sorted(observed.groups, key=_backlog, reverse=True)[:MOST_GROUPS]
     in_order = tuple(sorted(groups, key=lambda group: group.group))
     return replace(observed, topics=(), groups=in_order, events=observed.events[:MOST_EVENTS])
-
-
-def _short(observed: Observation) -> Observation:
-    """Returns who runs the flow, and nothing of what another record of this process says."""
-    return replace(
-        observed, conditions=(), figures={}, histograms={}, labelled={}, groups=(), events=()
-    )
 
 
 def _backlog(group: GroupFigures) -> tuple[float, float]:

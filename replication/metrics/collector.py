@@ -298,7 +298,7 @@ _RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
     "condition": _conditions,
     "observed_timestamp_seconds": lambda cut: _known(cut.observed.as_of),
     "started_timestamp_seconds": lambda cut: _known(
-        cut.observed.owner and cut.observed.owner.since
+        owner.since if (owner := cut.observed.owner) else None
     ),
     "ended_timestamp_seconds": lambda cut: _known(cut.observed.ended_at),
     "exit_code": lambda cut: _known(cut.observed.exit_code),

@@ -6,7 +6,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
-from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.mm2.policy import CustomPolicy
 from replication.model import LEASE_GROUP_PREFIX, AclPattern, Location, TopicAcl
@@ -92,7 +91,14 @@ def plan_acls(
     wanted = remote_acls(config, source)
     existing = set(target)
     mine = set(created)
-    asked = wanted | _copies_of_all(config, source)
+    asked = wanted | {  # also for topics and prefixes that are not copied
+        copy
+        for acl in source
+        for prefixed in (False, True)
+        for copy in _copies(
+            acl, config.policy.remote_topic(config.flow.source, acl.topic), prefixed=prefixed
+        )
+    }
     gone = tuple(sorted((mine & existing) - asked, key=lambda acl: (acl.permission, acl)))
     return AclPlan(
         create=tuple(sorted(wanted - existing, key=lambda acl: (acl.permission != "DENY", acl))),
@@ -116,17 +122,6 @@ def remote_acls(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicAcl]
         for acl in passing
         if acl.topic in remote
         for copy in _copies(acl, remote[acl.topic], prefixed=config.acls.prefixed)
-    }
-
-
-def _copies_of_all(config: FlowConfig, source: Iterable[TopicAcl]) -> set[TopicAcl]:
-    """Returns the copies of all the source's ACLs, even of topics and prefixes not copied."""
-    alias = config.flow.source
-    return {
-        copy
-        for acl in source
-        for prefixed in (False, True)
-        for copy in _copies(acl, config.policy.remote_topic(alias, acl.topic), prefixed=prefixed)
     }
 
 
@@ -190,7 +185,9 @@ def needed_acls(config: MirrorConfig, *, failover: bool = False) -> dict[str, Gr
             for alias in (flow.flow.source, flow.flow.target):
                 needed[alias][resource].add("READ")
     for pair in config.heartbeats:
-        needed[pair.alias][Resource("topic", pair.topic)].update(_heartbeats(pair))
+        needed[pair.alias][Resource("topic", pair.topic)].update(
+            ("CREATE", "WRITE", "DESCRIBE_CONFIGS")
+        )
     return {
         alias: {resource: tuple(sorted(grants[resource])) for resource in sorted(grants)}
         for alias, grants in needed.items()
@@ -252,10 +249,6 @@ def _offset_syncs(config: FlowConfig, location: Location) -> Iterator[Need]:
         yield Resource("topic", config.policy.offset_syncs_topic(other)), INTERNAL
 
 
-def _heartbeats(_pair: HeartbeatsConfig) -> Iterable[str]:
-    return ("CREATE", "WRITE", "DESCRIBE_CONFIGS")
-
-
 def _remote(config: FlowConfig, resource: Resource) -> Resource:
     """Returns the same on the target; of every topic, every topic with the policy's prefix."""
     if isinstance(config.policy, CustomPolicy):  # what it makes of a prefix, nobody knows
@@ -269,13 +262,12 @@ def _remote(config: FlowConfig, resource: Resource) -> Resource:
 
 
 def _resources(kind: ResourceKind, items: Iterable[str]) -> set[Resource]:
-    found = {_resource(kind, part) for item in items for part in _alternatives(item)}
+    found = set[Resource]()
+    for item in items:  # of a choice at the top, a|b.*, each part by itself
+        parts = [item] if set(item) & set("([") else re.split(r"(?<!\\)\|", item)
+        found.update(_resource(kind, part) for part in parts)
     everything = Resource(kind, "*")
     return {everything} if everything in found else found
-
-
-def _alternatives(item: str) -> list[str]:
-    return [item] if set(item) & set("([") else re.split(r"(?<!\\)\|", item)
 
 
 def _resource(kind: ResourceKind, item: str) -> Resource:

@@ -217,37 +217,9 @@ def plan_changes(
         applied: What this flow applied to it before.
         config: What the flow excludes, and whose defaults the remote topic gets.
     """
-    changes = _changes(source, target, applied, config)
-    return tuple(sorted(changes, key=lambda change: change.key))
-
-
-def _changes(
-    source: Settings, target: Settings, applied: Applied, config: TopicConfigsConfig
-) -> Iterator[SettingChange]:
-    wanted = {**_handed_back(source, target, applied), **_wanted(source, config)}
-    for key, value in wanted.items():
-        before = _override(target, key)
-        if value != before:
-            yield SettingChange(key, value, before, is_conflict=before != applied.get(key))
-        elif value != applied.get(key):
-            yield SettingChange(key, value, before)
-
-
-def _wanted(source: Settings, config: TopicConfigsConfig) -> Applied:
-    keeps_default = config.defaults_from == "target"
-    return {
-        key: None if setting.origin == "default" and keeps_default else setting.value
-        for key, setting in source.items()
-        if is_copied(key, setting, config)
-    }
-
-
-def _handed_back(source: Settings, target: Settings, applied: Applied) -> Applied:
-    """Returns what this flow set and the source topic sets no longer, as its broker's file does.
-
-    MirrorMaker 2 leaves such a setting on the remote topic.
-    """
-    return {
+    # What this flow set and the source topic sets no longer, as its broker's file does, is handed
+    # back; MirrorMaker 2 leaves such a setting on the remote topic.
+    wanted: dict[str, str | None] = {
         key: None
         for key, value in applied.items()
         if key in source
@@ -255,6 +227,20 @@ def _handed_back(source: Settings, target: Settings, applied: Applied) -> Applie
         and value is not None
         and _override(target, key) == value
     }
+    keeps_default = config.defaults_from == "target"
+    for key, setting in source.items():
+        if is_copied(key, setting, config):
+            is_left = setting.origin == "default" and keeps_default
+            wanted[key] = None if is_left else setting.value
+    changes = []
+    for key, value in sorted(wanted.items()):
+        before = _override(target, key)
+        if value != before:
+            is_conflict = before != applied.get(key)
+            changes.append(SettingChange(key, value, before, is_conflict=is_conflict))
+        elif value != applied.get(key):
+            changes.append(SettingChange(key, value, before))
+    return tuple(changes)
 
 
 def _override(settings: Settings, key: str) -> str | None:

@@ -146,11 +146,20 @@ def topic_notes(
         return
     source = config.flow.source
     if not names:
-        text = "lists no topics: it has none, or the user may not DESCRIBE them"
-        yield f"{source} {text}"
+        yield f"{source} lists no topics: it has none, or the user may not DESCRIBE them"
         return
     for item in unmatched_items(config, selected):
-        why = _why_unmatched(config, item, names)
+        found = sorted(name for name in names if NameFilter((item,)).accepts(name))
+        excluded = [name for name in found if NameFilter(config.topics_exclude).accepts(name)]
+        copies = ((name, alias) for name in found if (alias := alias_of_copy(config, name)))
+        if excluded:
+            why = f"topics.exclude excludes what it matches, such as {excluded[0]}"
+        elif copy := next(copies, None):
+            why = f"what it matches, such as {copy[0]}, begins with the alias {copy[1]}"
+        elif found:
+            why = f"what it matches, such as {found[0]}, is internal and never copied"
+        else:
+            why = f"it is misspelt, or the user of {source} lacks DESCRIBE on it"
         yield f"{item!r} in the list topics of {config.flow} selects no topic of {source}: {why}"
     for item in _without_effect(config.topics_exclude, "topics.exclude", names):
         yield (
@@ -224,16 +233,3 @@ def _without_effect(given: Iterable[str], key: str, names: Collection[str]) -> I
     for item in given:
         if item not in usual and not any(map(NameFilter((item,)).accepts, names)):
             yield item
-
-
-def _why_unmatched(config: FlowConfig, item: str, names: Collection[str]) -> str:
-    found = sorted(name for name in names if NameFilter((item,)).accepts(name))
-    excluded = [name for name in found if NameFilter(config.topics_exclude).accepts(name)]
-    if excluded:
-        return f"topics.exclude excludes what it matches, such as {excluded[0]}"
-    for name in found:
-        if alias := alias_of_copy(config, name):
-            return f"what it matches, such as {name}, begins with the alias {alias}"
-    if found:
-        return f"what it matches, such as {found[0]}, is internal and never copied"
-    return f"it is misspelt, or the user of {config.flow.source} lacks DESCRIBE on it"

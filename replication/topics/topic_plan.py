@@ -432,9 +432,10 @@ def find_conflicts(
     edges: Edges = {}
     for other, plan in sorted(plans.items(), key=lambda item: item[0]):
         if other != flow:
-            for start, end, is_ended in _edges(other, plan, name_of):
+            for name, remote in plan.topics.items():
+                start, end = f"{name_of[other.source]}:{name}", f"{name_of[other.target]}:{remote}"
                 writers[end].append(other)
-                edges[start, end] = is_ended and edges.get((start, end), True)
+                edges[start, end] = plan.ends_loop(remote) and edges.get((start, end), True)
     found: dict[str, str] = {}
     own: dict[tuple[str, str], str] = {}
     source, target = name_of[flow.source], name_of[flow.target]
@@ -444,9 +445,19 @@ def find_conflicts(
         if all(remote in plans[writer].shared for writer in (flow, *others) if others):
             own[start, end] = name
         else:
-            found[name] = _two_writers(flow, name, remote, others)
+            found[name] = (
+                f"flow {', '.join(map(str, others))} writes topic {remote} on cluster "
+                f"{flow.target}, to which {flow} would copy {name}; exclude it from all flows but "
+                f"one with topics.exclude, or name {remote} in replication.aggregate.topics of "
+                "each of them, which then copy it at least once"
+            )
+    plan = plans[flow]
     while own:
-        loops = endless_loops(edges | _own_edges(own, plans[flow], edges))
+        own_edges = {
+            edge: plan.ends_loop(plan.topics[name]) and edges.get(edge, True)
+            for edge, name in own.items()
+        }
+        loops = endless_loops(edges | own_edges)
         closing = {edge: path for path in loops for edge in pairwise(path) if edge in own}
         if not closing:
             break
@@ -499,34 +510,10 @@ def find_topic_loops(
     return tuple(_loop(path) for path in endless_loops(edges)[:1])
 
 
-def _two_writers(flow: Flow, name: str, remote: str, others: Iterable[Flow]) -> str:
-    writers = ", ".join(map(str, others))
-    return (
-        f"flow {writers} writes topic {remote} on cluster {flow.target}, to which {flow} would "
-        f"copy {name}; exclude it from all flows but one with topics.exclude, or name {remote} in "
-        "replication.aggregate.topics of each of them, which then copy it at least once"
-    )
-
-
 def _names(cluster_ids: Mapping[str, str]) -> dict[str, str]:
     """Returns the first alias of each alias's cluster: two may be of one cluster."""
     first = {uid: alias for alias, uid in sorted(cluster_ids.items(), reverse=True)}
     return {alias: first[uid] for alias, uid in cluster_ids.items()}
-
-
-def _edges(
-    flow: Flow, plan: TopicPlan, name_of: Mapping[str, str]
-) -> Iterator[tuple[str, str, bool]]:
-    for name, remote in plan.topics.items():
-        start, end = f"{name_of[flow.source]}:{name}", f"{name_of[flow.target]}:{remote}"
-        yield start, end, plan.ends_loop(remote)
-
-
-def _own_edges(own: Mapping[tuple[str, str], str], plan: TopicPlan, others: Edges) -> Edges:
-    return {
-        edge: plan.ends_loop(plan.topics[name]) and others.get(edge, True)
-        for edge, name in own.items()
-    }
 
 
 def _loop(path: Iterable[str]) -> str:
