@@ -1,6 +1,6 @@
 """What operators change of a flow while it runs: each change as a value and as a text. Pure.
 
-A change is never altered. `replication.config.changes` says what all of them come to.
+A change is never altered; `fold` says what all of them come to.
 """
 
 import json

@@ -89,7 +89,9 @@ def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
             f"is empty: {values.flow} replicates {what} ('.*' matches every topic)",
         )
     for location in _LOCATIONS:
-        _check_clients(diagnostics, values, location)
+        problems = {find_jaas_problem(values.client(location, role)) for role in ROLES}
+        for problem in sorted(filter(None, problems)):
+            diagnostics.problem(f"{values.alias(location)}.sasl.jaas.config", problem)
         _check_security(diagnostics, values, location)
 
 
@@ -198,12 +200,6 @@ def _check_deletions(diagnostics: Diagnostics, values: FlowValues) -> None:
             "is not possible with replication.aggregate.topics, because a remote topic that is "
             "deleted takes the records of its other writers with it; write false",
         )
-
-
-def _check_clients(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:
-    problems = {find_jaas_problem(values.client(location, role)) for role in ROLES}
-    for problem in sorted(filter(None, problems)):
-        diagnostics.problem(f"{values.alias(location)}.sasl.jaas.config", problem)
 
 
 def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Location) -> None:

@@ -31,18 +31,14 @@ def is_own(host: str, names: Collection[str], *, takes_addresses: bool) -> bool:
         takes_addresses: Whether any address is one: a server that listens on all addresses does
             not know how others reach it.
     """
-    name = _name_in(host)
+    name = host.strip().lower()  # without port and brackets
+    if name.startswith("["):
+        name = name[1:].partition("]")[0]
+    elif name.count(":") == 1:
+        name = name.partition(":")[0]
     if name in {LOCALHOST, "127.0.0.1", "::1", *(known.lower() for known in names)}:
         return True
     return takes_addresses and _address(name) is not None
-
-
-def _name_in(host: str) -> str:
-    """Returns the name in a header Host, without port and brackets, in lower case."""
-    host = host.strip().lower()
-    if host.startswith("["):
-        return host[1:].partition("]")[0]
-    return host if host.count(":") > 1 else host.partition(":")[0]
 
 
 def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -58,7 +58,11 @@ def sql_problems(expression: str) -> list[str]:
     """Returns what is wrong with *expression*, as far as its text tells; nothing if it may do."""
     if not expression.strip():
         return ["is empty; write an expression of Spark SQL, or remove the key"]
-    tokens = [token for token in _tokens(expression) if token[0] != "space"]
+    tokens = [
+        (found.lastgroup or "", found.group())
+        for found in _TOKEN.finditer(expression)
+        if found.lastgroup not in (None, "space")
+    ]
     return [*_broken(tokens), *_unsteady(tokens)]
 
 
@@ -75,12 +79,6 @@ def failing(name: str) -> str:
 def unsteady(name: str) -> str:
     """Returns the problem of an expression that calls the function *name*."""
     return f"calls {name}: {_ADVICE}"
-
-
-def _tokens(expression: str) -> Iterator[tuple[str, str]]:
-    for found in _TOKEN.finditer(expression):
-        if found.lastgroup is not None:
-            yield found.lastgroup, found.group()
 
 
 def _broken(tokens: list[tuple[str, str]]) -> Iterator[str]:

@@ -33,27 +33,22 @@ def _get(field: str, _: str) -> str:
     return f"get_json_object({_TEXT}, '$.{field}')"
 
 
-def _mask(field: str, _: str) -> str:
-    return f"""regexp_replace({_TEXT}, '"{field}":"[^"]*"', '"{field}":"***"')"""
-
-
-def _remove(field: str, _: str) -> str:
-    return f"""regexp_replace({_TEXT}, '"{field}":"[^"]*",|,?"{field}":"[^"]*"', '')"""
-
-
-def _insert(field: str, value: str) -> str:
-    return f"""regexp_replace({_TEXT}, '}}$', ',"{field}":"{value}"}}')"""
-
-
-def _hoist(field: str, _: str) -> str:
-    return f"""concat('{{"{field}":', {_TEXT}, '}}')"""
-
-
 _SQL: Final[Mapping[str, tuple[str, Callable[[str, str], str]]]] = {
-    "MaskField": ("value", _mask),
-    "ReplaceField": ("value", _remove),
-    "InsertField": ("value", _insert),
-    "HoistField": ("value", _hoist),
+    "MaskField": (
+        "value",
+        lambda field, _: f"""regexp_replace({_TEXT}, '"{field}":"[^"]*"', '"{field}":"***"')""",
+    ),
+    "ReplaceField": (
+        "value",
+        lambda field, _: (
+            f"""regexp_replace({_TEXT}, '"{field}":"[^"]*",|,?"{field}":"[^"]*"', '')"""
+        ),
+    ),
+    "InsertField": (
+        "value",
+        lambda field, value: f"""regexp_replace({_TEXT}, '}}$', ',"{field}":"{value}"}}')""",
+    ),
+    "HoistField": ("value", lambda field, _: f"""concat('{{"{field}":', {_TEXT}, '}}')"""),
     "ExtractField": ("value", _get),
     "Cast": ("value", _get),
     "Flatten": ("value", _get),

@@ -14,10 +14,8 @@ from typing import NamedTuple
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import OffsetRun, ProgressGapError, coarser, join_runs, next_run
 
-# What two witnesses know of one partition of a running generation.
-#
-# See `replication.offsets.pending`. Where others write the remote partition as well, the number of
-# records does not give their place there, so that the executors' reports alone do.
+# What the two witnesses know of one partition. Where others write the remote partition as well, the
+# number of records does not give their place there, so that the executors' reports alone do.
 
 
 @dataclass(slots=True)
