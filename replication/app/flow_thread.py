@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from replication.app.ends import JobOutcome
+from replication.app.run_history import JobOutcome
 from replication.errors import ReplicationError
 from replication.log import Log
 from replication.model import Flow, NewEvent

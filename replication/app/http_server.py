@@ -20,7 +20,7 @@ from typing import Any, Final, Protocol
 
 from replication.config.metrics_settings import MetricsConfig, is_loopback, is_own
 from replication.figures.observation import ENDED, FlowState, Observation, document
-from replication.flows.board import FlowBoard
+from replication.flows.flow_metrics import FlowMetrics
 from replication.log import Log
 from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
@@ -174,7 +174,7 @@ class Answering(Protocol):
         """Whether both clusters answer."""
 
 
-class Pulse:
+class Liveness:
     """The loops of one process.
 
     *ask* asks what the main loop depends on, the driver's JVM; it returns only with an answer.
@@ -183,9 +183,9 @@ class Pulse:
     def __init__(self, ask: Callable[[], object] = lambda: None) -> None:
         self._ask = ask
         self._turned_at: float | None = None
-        self._flows: dict[Flow, tuple[FlowBoard, Answering]] = {}
+        self._flows: dict[Flow, tuple[FlowMetrics, Answering]] = {}
 
-    def watch(self, flow: Flow, board: FlowBoard, clusters: Answering) -> None:
+    def watch(self, flow: Flow, board: FlowMetrics, clusters: Answering) -> None:
         """Watches the loop of *flow* as well."""
         self._flows[flow] = (board, clusters)
 
@@ -232,7 +232,7 @@ Look = Callable[[], Sequence[Observation]]
 
 @contextmanager
 def served(
-    metrics: MetricsConfig, allowed: Sequence[str], look: Look, pulse: Pulse
+    metrics: MetricsConfig, allowed: Sequence[str], look: Look, pulse: Liveness
 ) -> Iterator[None]:
     """Serves the view of the process during the block, if the configuration gives a port.
 
@@ -289,7 +289,7 @@ def _serve(metrics: MetricsConfig, start: Callable[[], HttpServer], ended: threa
             server.serve_forever()
 
 
-def _pages(metrics: MetricsConfig, look: Look, pulse: Pulse) -> dict[str, Page]:
+def _pages(metrics: MetricsConfig, look: Look, pulse: Liveness) -> dict[str, Page]:
     limits = Limits(metrics.topics_max, metrics.groups_max, metrics.partitions)
     page = MetricsPage(look, limits, mm2_names=metrics.mm2_names)
     return {
@@ -302,7 +302,7 @@ def _pages(metrics: MetricsConfig, look: Look, pulse: Pulse) -> dict[str, Page]:
     }
 
 
-def _alive(pulse: Pulse) -> Reply:
+def _alive(pulse: Liveness) -> Reply:
     if hung := pulse.find_hung():
         return Reply("\n".join([*hung, ""]).encode(), status=HTTPStatus.SERVICE_UNAVAILABLE)
     return Reply(b"ok\n")

@@ -24,24 +24,24 @@ from replication.app.background import (
     checkpoints_once,
     is_drain,
 )
-from replication.app.ends import (
-    Claims,
-    Ends,
-    JobOutcome,
-    Launch,
-    announce,
-    await_first,
-    log_outcome,
-    open_claims,
-    spark_start,
-)
 from replication.app.flow_thread import FlowThread, wait_for_all
-from replication.app.http_server import Pulse, served
+from replication.app.http_server import Liveness, served
 from replication.app.process import (
     hold_run_folder,
     stop_on_signals,
     stop_with_parent,
     watch_open_files,
+)
+from replication.app.run_history import (
+    Claims,
+    JobOutcome,
+    JobSpec,
+    RunHistory,
+    announce,
+    await_first,
+    log_outcome,
+    open_claims,
+    spark_start,
 )
 from replication.app.view import FiguresWriter, View
 from replication.config.checks import idle_job_problem
@@ -50,15 +50,15 @@ from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.clients import clients_of, custom_classes
 from replication.control.machine import java_temporary_obstacle
-from replication.control.steer import check_loops
+from replication.control.overrides import check_loops
 from replication.errors import ConfigError, IdentityError, ReplicationError, SetupError, StateError
 from replication.figures.observation import FlowState, Observation
 from replication.flows.context import FlowContext, check_identity, refused_transforms
 from replication.flows.outages import Outages
 from replication.flows.publisher import look_at
 from replication.flows.replicate.loop import replicate
+from replication.flows.run_summary import RunSummary
 from replication.flows.supervised import HeadStart
-from replication.flows.tally import Tally
 from replication.java import java_class
 from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import is_submitted
@@ -96,7 +96,7 @@ from replication.state.tables import Tables
 log = Log(__name__)
 
 
-def check_session(launch: Launch, spark: SparkSession) -> None:
+def check_session(launch: JobSpec, spark: SparkSession) -> None:
     """Makes sure that *spark* replicates what *launch* says as it must."""
     check_static_settings(spark)
     if not runs(launch.job, "records") or not launch.chosen:
@@ -150,15 +150,15 @@ Latest = Callable[[Flow], Observation | None]
 """Returns the newest observation of a flow; None before the first."""
 
 
-class Shown:
+class LatestObservations:
     """The newest observation of each flow of the process.
 
     Before Spark runs nobody observes; then a flow is `starting` or `standby`, which is all that is
-    known of it. *ask* is that of `Pulse`.
+    known of it. *ask* is that of `Liveness`.
     """
 
-    def __init__(self, launch: Launch, ask: Callable[[], object] = lambda: None) -> None:
-        self.pulse = Pulse(ask)
+    def __init__(self, launch: JobSpec, ask: Callable[[], object] = lambda: None) -> None:
+        self.pulse = Liveness(ask)
         self._launch = launch
         self._since = time.time()
         self._contexts = dict[Flow, FlowContext]()
@@ -249,7 +249,7 @@ def _run(
 
 def _launch(
     file: str, clusters: str, flows: Sequence[str], mode: Mode | None, job: Job, *, standby: bool
-) -> Launch:
+) -> JobSpec:
     config = load_config(file, clusters, is_whole=True)
     config = replace(config, mode=mode or config.mode)
     chosen = _chosen(config, flows, mode, job)
@@ -257,15 +257,15 @@ def _launch(
         log.warning("configuration_warning", text=warning)
     for note in config.notes:
         log.info("configuration_note", text=note)
-    return Launch(config, chosen, job, standby)
+    return JobSpec(config, chosen, job, standby)
 
 
-def _start(launch: Launch) -> JobOutcome:
+def _start(launch: JobSpec) -> JobOutcome:
     """Runs *launch*; from here on each of its flows has an end, which is recorded."""
     config, job = launch.config, launch.job
-    ends, failure = Ends(launch), None
+    ends, failure = RunHistory(launch), None
     # a name of Java's is asked for once: each one costs a search, and this is asked every second
-    shown = Shown(launch, java_class(driver_jvm(), "java.lang.System").nanoTime)
+    shown = LatestObservations(launch, java_class(driver_jvm(), "java.lang.System").nanoTime)
     try:
         problems = rejected_properties(driver_jvm(), clients_of(config))
         if problems := [*problems, *class_problems(custom_classes(config))]:
@@ -297,7 +297,7 @@ def _start(launch: Launch) -> JobOutcome:
 
 
 def _run_in_spark(
-    launch: Launch, claims: Claims, locks: JobLocks, ends: Ends, shown: Shown
+    launch: JobSpec, claims: Claims, locks: JobLocks, ends: RunHistory, shown: LatestObservations
 ) -> JobOutcome:
     config, job = launch.config, launch.job
     flows = launch.names
@@ -368,11 +368,11 @@ class _Application:
     def __init__(
         self,
         session: LateSession,
-        launch: Launch,
+        launch: JobSpec,
         claims: Claims,
         channel: RequestChannel,
-        ends: Ends,
-        shown: Shown,
+        ends: RunHistory,
+        shown: LatestObservations,
     ) -> None:
         self._session = session
         self._launch = launch
@@ -446,7 +446,7 @@ class _Application:
 
     def _beating(self, tables: Tables, pair: HeartbeatsConfig) -> FlowThread:
         outages = Outages(tables, pair.flow, [pair], self._watches)
-        ended = partial(self._ends.end, pair.flow, Tally())
+        ended = partial(self._ends.end, pair.flow, RunSummary())
         record = partial(tables.record_events, pair.flow)
         return FlowThread(pair.flow, partial(_watch, outages), ended, record)
 

@@ -11,14 +11,14 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
-from replication.app.ends import JobOutcome
+from replication.app.run_history import JobOutcome
 from replication.errors import ReplicationError
 from replication.figures.minutes import Minute, Minutes
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
 from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.observer import Observer
-from replication.flows.observe.sight import FlowSight
+from replication.flows.observe.sight import FlowObserver
 from replication.flows.publisher import Publishers, holders_of, last_look, look_at
 from replication.log import Log
 from replication.model import Flow, Job
@@ -126,7 +126,7 @@ class View(AbstractContextManager["View"]):
         self._observer.subscribe(writer)
         for context in measured:
             beat = beats.get(context.config.source.alias)
-            self._observer.watch(FlowSight(context, job, clocks.skew, beat))
+            self._observer.watch(FlowObserver(context, job, clocks.skew, beat))
         self._stop = threading.Event()
         self._shown: dict[Flow, tuple[object, float]] = {}
         self._ended = set[Flow]()

@@ -24,9 +24,8 @@ from replication.config.changes import Change, ListName, What, list_of
 from replication.config.file import load_config
 from replication.config.limits import Limit, LimitError, parse_bytes, parse_records
 from replication.control.changed import changed, in_force, steerings
-from replication.control.preview import Effect, preview
-from replication.control.steer import (
-    Steered,
+from replication.control.overrides import (
+    FlowOverrides,
     await_in_force,
     check,
     make,
@@ -35,6 +34,7 @@ from replication.control.steer import (
     pause_items,
     undo_of,
 )
+from replication.control.preview import Effect, preview
 from replication.errors import ConfigError, NoAnswerError
 from replication.state.folder import local_path
 
@@ -52,7 +52,7 @@ WAIT = click.option(
     metavar="SECONDS",
     help="How long to wait until it is in force; 0 does not wait. The change stays either way.",
 )
-NewChange = Callable[[Steered], Change]
+NewChange = Callable[[FlowOverrides], Change]
 """Makes the change, by what the flow is now."""
 
 

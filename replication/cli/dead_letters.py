@@ -21,7 +21,7 @@ from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import NoAnswerError
 from replication.model import Flow
-from replication.offsets.dead_letter import LetterId
+from replication.offsets.dead_letter import DeadLetterId
 from replication.state.delta import open_reader
 from replication.state.folder import check_begun
 from replication.state.letter_rows import KeptLetter, letters_of
@@ -43,7 +43,7 @@ class FlowLetters:
         return tuple(one for one in self.letters if one.state == "waiting")
 
     @property
-    def possible(self) -> tuple[LetterId, ...]:
+    def possible(self) -> tuple[DeadLetterId, ...]:
         """Those that can be copied again: what nobody could read is not kept."""
         return tuple(one.letter.id for one in self.waiting if one.letter.is_read)
 

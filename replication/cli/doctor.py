@@ -15,8 +15,8 @@ from replication.cli.options import (
     say,
 )
 from replication.config.file import load_config
+from replication.control.doctor.check_result import exit_code, script, worst
 from replication.control.doctor.examine import Start, examine, examine_rest
-from replication.control.doctor.judgement import exit_code, script, worst
 from replication.deploy.arguments import DRIVER_MEMORY, megabytes
 from replication.errors import ConfigError, SetupError
 

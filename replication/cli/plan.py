@@ -27,6 +27,7 @@ from replication.config.transforms import ADD, PREFIX, read_transforms
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import Raw
 from replication.control.changed import in_force, steerings
+from replication.control.overrides import check_loops
 from replication.control.plan import (
     FlowPlan,
     Histories,
@@ -38,14 +39,13 @@ from replication.control.sample import (
     MOST_RECORDS,
     TRIED,
     FlowSample,
+    SampleRequest,
     TopicSample,
-    Wanted,
     sample_flow,
     sample_topic,
     text_of,
 )
 from replication.control.starts import open_clusters, stored_map
-from replication.control.steer import check_loops
 from replication.errors import ConfigError, GuardError
 from replication.model import Chain
 from replication.spark.transform_check import Sampled, ShownRecord
@@ -156,7 +156,7 @@ def plan(
     flows = chosen_flows(config, name) if config.flows or name else ()
     storage = storage_for(config.access)
     with open_reader(config.access) as state:
-        wanted = Wanted(records, topic) if records else None
+        wanted = SampleRequest(records, topic) if records else None
         changes = steerings(config.access, [flow.flow for flow in flows])
         plans = [
             replace(_plan(config, flow, state, wanted), steering=changes[flow.flow])
@@ -183,7 +183,7 @@ def plan(
 
 
 def _plan(
-    config: MirrorConfig, flow: FlowConfig, state: StateReader, wanted: Wanted | None
+    config: MirrorConfig, flow: FlowConfig, state: StateReader, wanted: SampleRequest | None
 ) -> FlowPlan:
     heartbeats = next((pair for pair in config.heartbeats if pair.flow == flow.flow), None)
     stored = stored_map(config.access, flow, state)
@@ -323,7 +323,7 @@ def transform(
     is_tried = len(settings) > 1 or add_header
     tried = _tried(settings, add_header) if is_tried else ()
     config = chosen_flow(with_changes(load_config(file)), name)
-    sample = sample_topic(config, Wanted(records, topic, tried))
+    sample = sample_topic(config, SampleRequest(records, topic, tried))
     in_file = {f"{PREFIX}NAME.{end}": raw for end, raw in settings.items() if is_tried}
     if as_json:
         print_json(sample.document() | {"settings": in_file})

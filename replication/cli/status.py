@@ -23,7 +23,7 @@ from replication.cli.options import (
     print_table,
     say,
 )
-from replication.config.changes import NO_CHANGES, Steering
+from replication.config.changes import NO_CHANGES, Overrides
 from replication.config.file import load_config
 from replication.config.limits import bytes_text, records_text
 from replication.config.tree import MirrorConfig
@@ -47,7 +47,7 @@ from replication.figures.observation import (
     TopicFigures,
 )
 from replication.figures.registry import WHOLE_FLOW
-from replication.figures.words import Word
+from replication.figures.status_store import StatusEntry
 from replication.model import EventKind, Flow, runs
 
 # How flows are, in lines for a person.
@@ -90,7 +90,7 @@ def first_line(answer: FlowAnswer) -> str:
     return _said(word, answer.state, answer.why, answer.age or 0)
 
 
-def _said(word: Word, state: str, why: str, age: float) -> str:
+def _said(word: StatusEntry, state: str, why: str, age: float) -> str:
     if state == "silent":
         return f"silent: {why}; last word: {_running(word.observed)} at {clock(word.said_at)}"
     return f"{_running(word.observed)}, heard {age:.0f} s ago"
@@ -261,7 +261,7 @@ def status(
                 _show(found, changes, as_json=as_json)
 
 
-def _changes(config: MirrorConfig, flows: Sequence[Flow]) -> dict[Flow, Steering]:
+def _changes(config: MirrorConfig, flows: Sequence[Flow]) -> dict[Flow, Overrides]:
     """Returns what operators have changed of *flows*; nothing where that cannot be read."""
     try:
         return steerings(config.access, flows)
@@ -271,7 +271,7 @@ def _changes(config: MirrorConfig, flows: Sequence[Flow]) -> dict[Flow, Steering
 
 
 def _show(
-    answers: Sequence[FlowAnswer], changes: Mapping[Flow, Steering], *, as_json: bool
+    answers: Sequence[FlowAnswer], changes: Mapping[Flow, Overrides], *, as_json: bool
 ) -> None:
     if as_json:
         of_flows = {flow: map(changed, found.in_force) for flow, found in changes.items()}

@@ -294,7 +294,7 @@ NOTHING_PAUSED: Final = Paused()
 
 
 @dataclass(frozen=True, slots=True)
-class Steering:
+class Overrides:
     """What all changes of a flow come to.
 
     Args:
@@ -365,10 +365,10 @@ class Steering:
         return (*kept, *sorted(item for item in edits if edits[item] and item not in own))
 
 
-NO_CHANGES: Final = Steering()
+NO_CHANGES: Final = Overrides()
 
 
-def fold(changes: Iterable[Change]) -> Steering:
+def fold(changes: Iterable[Change]) -> Overrides:
     """Returns what *changes* of one flow come to; neither their order nor a repetition counts."""
     ordered = tuple(sorted({change.name: change for change in changes}.values(), key=_name))
     undone = _undone(ordered)
@@ -439,7 +439,7 @@ class _Deciding:
             for topic in [topic for topic in self.partitions if is_of_item(topic)]:
                 del self.partitions[topic]
 
-    def steering(self) -> Steering:
+    def steering(self) -> Overrides:
         edits: dict[ListName, dict[str, bool]] = {}
         for (name, item), change in self.edits.items():
             edits.setdefault(name, {})[item] = EDITS[change.what][1]
@@ -455,7 +455,7 @@ class _Deciding:
         deciding: list[Mapping[Any, Change]] = [self.edits, self.flow, self.topics, self.holds]
         deciding += [self.limits, *self.partitions.values()]
         found = {change.name: change for each in deciding for change in each.values()}
-        return Steering(
+        return Overrides(
             edits=edits,
             paused=paused,
             held=tuple(sorted(self.holds)),

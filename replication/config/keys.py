@@ -18,9 +18,9 @@ from replication.config.schema_settings import RegistryConfig, SchemasConfig
 from replication.config.state_access import ENGINE, HADOOP
 from replication.config.topic_settings import (
     AclsConfig,
+    DeadLettersConfig,
     DeletionsConfig,
     GuardConfig,
-    LettersConfig,
     RecordsConfig,
     StatusConfig,
     TopicConfigsConfig,
@@ -90,7 +90,7 @@ SUBJECTS: Final[dict[str, tuple[ConfigKey, ...]]] = {
     "Topics and their names": keys_of(TopicsConfig),
     "How records are copied": keys_of(RecordsConfig),
     "Where a partition cannot go on without losing or repeating records": keys_of(GuardConfig),
-    "Where a record cannot be copied": keys_of(LettersConfig),
+    "Where a record cannot be copied": keys_of(DeadLettersConfig),
     "Settings, ACLs and deletion of remote topics": (
         *keys_of(TopicConfigsConfig),
         *keys_of(AclsConfig),

@@ -47,7 +47,7 @@ LETTERS_TOPIC: Final = "replication.dead.letters.topic"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LettersConfig:
+class DeadLettersConfig:
     """Where a flow keeps records that cannot be copied."""
 
     kind: Annotated[

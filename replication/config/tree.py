@@ -18,9 +18,9 @@ from replication.config.schema_settings import SchemasConfig
 from replication.config.state_access import EngineChoice, StateAccess
 from replication.config.topic_settings import (
     AclsConfig,
+    DeadLettersConfig,
     DeletionsConfig,
     GuardConfig,
-    LettersConfig,
     RecordsConfig,
     StatusConfig,
     TopicConfigsConfig,
@@ -55,7 +55,7 @@ class FlowConfig(TopicsConfig, RecordsConfig):
     target: ClusterConfig
     state: StateConfig
     guard: GuardConfig
-    letters: LettersConfig
+    letters: DeadLettersConfig
     topic_configs: TopicConfigsConfig
     acls: AclsConfig
     deletions: DeletionsConfig

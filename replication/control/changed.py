@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from replication.config.changes import Change, Steering
+from replication.config.changes import Change, Overrides
 from replication.config.state_access import StateAccess
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import SetupError, StateError
@@ -14,7 +14,7 @@ from replication.state.change_files import ChangeFiles, open_changes
 log = Log(__name__)
 
 
-def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Steering]:
+def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Overrides]:
     """Returns what operators have changed of each of *flows*.
 
     Raises:
@@ -25,7 +25,7 @@ def steerings(access: StateAccess, flows: Sequence[Flow]) -> dict[Flow, Steering
         return {flow: read_all(found) for flow, found in changes.items()}
 
 
-def read_all(changes: ChangeFiles) -> Steering:
+def read_all(changes: ChangeFiles) -> Overrides:
     """Returns what *changes* come to, and logs what counts as absent because nobody can read it."""
     steering = changes.read()
     for path, unread in changes.unread.items():

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Final, Literal
 
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.control.status import FlowStatus, flow_status, witnessed
-from replication.control.witness import Coordinators, Witness
 from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.lag import utc
 from replication.figures.observation import ENDED, Figures, FlowState, TopicFigures, document
-from replication.figures.words import Word
+from replication.figures.status_store import StatusEntry
 from replication.kafka.status_topic import StatusReader
 from replication.model import Flow, Part
 from replication.state.delta import is_quick, open_reader
@@ -48,19 +48,19 @@ ENDINGS: Final[dict[Ending, FlowState]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class LastStatus:
     """What the status topic of a flow holds: the last word, and else why there is none."""
 
-    word: Word | None = None
+    word: StatusEntry | None = None
     why_not: str = ""
-    others: tuple[Word, ...] = ()
+    others: tuple[StatusEntry, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class PartAnswer:
     """How a part of a flow is that runs as a job of its own, as in `FlowAnswer`."""
 
-    word: Word
+    word: StatusEntry
     state: SeenState
     why: str
     age: float
@@ -100,9 +100,9 @@ class FlowAnswer:
     flow: Flow
     state: SeenState
     why: str
-    heard: Heard
+    heard: LastStatus
     age: float | None
-    witness: Witness
+    witness: LeaseGroup
     told: FlowStatus | None = None
     untold: str = ""
     others: tuple[PartAnswer, ...] = ()
@@ -156,7 +156,7 @@ class FlowAnswer:
         }
 
 
-def judge(word: Word, witness: Witness, age: float) -> tuple[SeenState, str]:
+def judge(word: StatusEntry, witness: LeaseGroup, age: float) -> tuple[SeenState, str]:
     """Returns the state of a flow whose last *word* is *age* seconds old, and why it is silent."""
     state = word.observed.state
     if state in ENDED:
@@ -172,7 +172,7 @@ def judge(word: Word, witness: Witness, age: float) -> tuple[SeenState, str]:
     return state, ""
 
 
-def judge_by_tables(told: FlowStatus | None, witness: Witness) -> tuple[SeenState, str]:
+def judge_by_tables(told: FlowStatus | None, witness: LeaseGroup) -> tuple[SeenState, str]:
     """Returns the state of a flow that has said nothing, and why if it is silent or unknown."""
     if told is None or told.process is None:
         return "unknown", "no process is known to have run it"
@@ -194,16 +194,16 @@ def judge_by_tables(told: FlowStatus | None, witness: Witness) -> tuple[SeenStat
 class Witnesses:
     """The groups of the leases: of each flow's records, and of parts with a job of their own."""
 
-    of_records: Mapping[Flow, Witness]
-    of_parts: Mapping[Part, Mapping[Flow, Witness]]
+    of_records: Mapping[Flow, LeaseGroup]
+    of_parts: Mapping[Part, Mapping[Flow, LeaseGroup]]
 
-    def of(self, word: Word) -> Witness:
+    def of(self, word: StatusEntry) -> LeaseGroup:
         """Returns the one of the part that a *word* is about."""
         flow = word.observed.flow
         return self.of_parts.get(word.part, {}).get(flow, self.of_records[flow])
 
 
-def is_doubtful(word: Word, witness: Witness) -> bool:
+def is_doubtful(word: StatusEntry, witness: LeaseGroup) -> bool:
     """Returns whether only the clocks say how old a *word* is, and they may be wrong.
 
     Its process lives by the *witness*, or has none, and the word is too old, or of the future.
@@ -227,7 +227,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         self._config = config
         self._flows = flows
         self._readers: dict[Flow, StatusReader] = {}
-        self._coordinators = Coordinators()
+        self._coordinators = LeaseGroups()
         self._read = _Read(frozenset(), -TABLES_SECONDS, {}, "")
 
     def __exit__(self, *_: object) -> None:
@@ -271,7 +271,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
                 raise NoAnswerError(f"{error}. No owner was heard: {why_not}") from None
         return answers
 
-    def _of_parts(self, heard: Sequence[Heard]) -> dict[Part, dict[Flow, Witness]]:
+    def _of_parts(self, heard: Sequence[LastStatus]) -> dict[Part, dict[Flow, LeaseGroup]]:
         """Asks the groups of parts that run as jobs of their own, and say something."""
         said: dict[Part, list[FlowConfig]] = defaultdict(list)
         for flow, one in zip(self._flows, heard, strict=True):
@@ -280,7 +280,9 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
                     said[word.part].append(flow)
         return {part: self._coordinators.ask(flows, part) for part, flows in said.items()}
 
-    def _hear_again(self, witnesses: Witnesses, config: FlowConfig, heard: Heard) -> Heard:
+    def _hear_again(
+        self, witnesses: Witnesses, config: FlowConfig, heard: LastStatus
+    ) -> LastStatus:
         """Chooses by the group of the lease whose word counts: anybody may write to the topic.
 
         Waits for one more word where a clock decides whether the last one is too old. The clocks of
@@ -293,7 +295,7 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         for part, asked in witnesses.of_parts.items():
             if config.flow in asked:
                 reader.words.note_members(part, asked[config.flow].members)
-        heard = Heard(reader.words.last, others=reader.words.others)
+        heard = LastStatus(reader.words.last, others=reader.words.others)
         words = (heard.word, *heard.others)
         doubtful = [w for w in words if w is not None and is_doubtful(w, witnesses.of(w))]
         if not doubtful:
@@ -301,10 +303,10 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         longest = max(LONGEST_WAIT_SECONDS, 2 * config.status.interval_seconds)
         seconds = min(longest, max(word.interval for word in doubtful)) + LATE_SECONDS
         reader.await_words({word.part for word in doubtful}, seconds)
-        return Heard(reader.words.last, others=reader.words.others)
+        return LastStatus(reader.words.last, others=reader.words.others)
 
     def _answer(
-        self, flow: Flow, heard: Heard, witnesses: Witnesses, tables: "_Read"
+        self, flow: Flow, heard: LastStatus, witnesses: Witnesses, tables: "_Read"
     ) -> FlowAnswer:
         told, witness = tables.told.get(flow), witnesses.of_records[flow]
         told = told and witnessed(told, witness, self._config.state_dir)
@@ -325,10 +327,10 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             tuple(others),
         )  # fmt: skip
 
-    def _hear(self, config: FlowConfig, seconds: float) -> Heard:
+    def _hear(self, config: FlowConfig, seconds: float) -> LastStatus:
         """Reads what the owner of a flow has said, to the end that its topic has now."""
         if not config.status.storage_topic:
-            return Heard(None, IS_OFF)
+            return LastStatus(None, IS_OFF)
         reader = self._readers.get(config.flow)
         try:
             if reader is None:
@@ -341,10 +343,10 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             self._readers.pop(config.flow, None)
             if reader is not None:
                 reader.__exit__()
-            return Heard(None, str(error))
+            return LastStatus(None, str(error))
         words = reader.words
         nothing = words.unreadable or f"topic {reader.name} has no word of the flow"
-        return Heard(words.last, "" if words.last else nothing, words.others)
+        return LastStatus(words.last, "" if words.last else nothing, words.others)
 
     def _known(self, flows: Sequence[FlowConfig]) -> "_Read":
         """Returns what was read of *flows* just now, or reads it."""

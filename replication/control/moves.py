@@ -4,10 +4,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NoReturn
 
-from replication.config.changes import Steering
+from replication.config.changes import Overrides
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import read_all
 from replication.control.groups import read_groups
+from replication.control.lease_groups import LeaseGroups
 from replication.control.starts import (
     StoredMap,
     find_starts,
@@ -15,7 +16,6 @@ from replication.control.starts import (
     stored_map,
     with_created,
 )
-from replication.control.witness import Coordinators
 from replication.control.written import open_written
 from replication.errors import ClusterError, LeaseError, NoAnswerError, SetupError
 from replication.kafka.cluster import Cluster
@@ -35,7 +35,7 @@ from replication.offsets.moved import (
 )
 from replication.offsets.runs import OffsetRun
 from replication.positions.find import find_by_spans
-from replication.positions.sides import AskedSides, FlowSides, compared
+from replication.positions.flow_clients import FlowClients, IdleFlowClients, compared
 from replication.positions.survey import AskedPositions, LogSpans, own_position
 from replication.spark.counting import count_records
 from replication.state.change_files import open_changes
@@ -58,7 +58,7 @@ class Running:
 
     flow: Flow
     by: str
-    steering: Steering
+    steering: Overrides
     is_in_force: bool = True
 
     def refuse(self, partitions: Collection[TopicPartition]) -> None:
@@ -97,7 +97,7 @@ def _runner(mirror: MirrorConfig, config: FlowConfig) -> str:
     for job in sorted(RECORDS):
         if owner := find_job_owner(mirror.state_dir, config.flow, job):
             return str(owner)
-    with Coordinators() as coordinators:
+    with LeaseGroups() as coordinators:
         witness = coordinators.ask([config])[config.flow]
     if witness.members is None:
         raise ClusterError(
@@ -122,7 +122,7 @@ Span = tuple[int, int]
 
 
 def counted_records(
-    sides: FlowSides,
+    sides: FlowClients,
     spans: Mapping[TopicPartition, Span],
     maps: Mapping[TopicPartition, Iterable[OffsetRun]],
 ) -> dict[TopicPartition, int]:
@@ -358,13 +358,13 @@ def planned_moves(
         topics = look(config, *clusters)
         goals = choose(topics)
         running.refuse(goals.keys())
-        kind = AskedSides if may_start_spark else _SparklessSides
+        kind = IdleFlowClients if may_start_spark else _SparklessClients
         with kind(config, clusters) as sides:
             plan = plan_moves(sides, stored, topics, goals)
     return replace(plan, problems=(*doubts, *plan.problems))
 
 
-class _SparklessSides(AskedSides):
+class _SparklessClients(IdleFlowClients):
     """The sides of a flow for a process that must not start Spark."""
 
     @property
@@ -374,7 +374,7 @@ class _SparklessSides(AskedSides):
 
 
 def plan_moves(
-    sides: FlowSides, stored: StoredMap, plan: TopicPlan, goals: Mapping[TopicPartition, Goal]
+    sides: FlowClients, stored: StoredMap, plan: TopicPlan, goals: Mapping[TopicPartition, Goal]
 ) -> MovePlan:
     """Returns what becomes of partitions that are to go on at *goals*, and are not copied now."""
     plan = _checked(plan, goals.keys())
@@ -412,7 +412,7 @@ def _checked(plan: TopicPlan, partitions: Collection[TopicPartition]) -> TopicPl
 
 
 def _own_positions(
-    sides: FlowSides, stored: StoredMap, plan: TopicPlan, wanted: Collection[TopicPartition]
+    sides: FlowClients, stored: StoredMap, plan: TopicPlan, wanted: Collection[TopicPartition]
 ) -> tuple[LogSpans, dict[TopicPartition, OwnPosition]]:
     """Returns the spans of *plan*'s logs, and where the *wanted* partitions go on by themselves."""
     config = sides.config
@@ -440,7 +440,7 @@ def _own_positions(
 
 
 def _asked(
-    sides: FlowSides,
+    sides: FlowClients,
     plan: TopicPlan,
     found: tuple[LogSpans, Mapping[TopicPartition, OwnPosition]],
     goals: Mapping[TopicPartition, Goal],
@@ -478,7 +478,7 @@ def _moved(
 
 
 def _maps(
-    sides: FlowSides,
+    sides: FlowClients,
     stored: StoredMap,
     plan: TopicPlan,
     moving: Mapping[TopicPartition, MovedPosition],

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Literal
 
-from replication.config.changes import NO_CHANGES, Steering
+from replication.config.changes import NO_CHANGES, Overrides
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
 from replication.control.changed import changed
@@ -37,9 +37,9 @@ from replication.offsets.guard import (
 from replication.offsets.moved import MovedPosition
 from replication.positions.compare import Verdict
 from replication.positions.find import find_by_spans
+from replication.positions.flow_clients import IdleFlowClients, compared
 from replication.positions.originals import transform_refusals
 from replication.positions.place import Match
-from replication.positions.sides import AskedSides, compared
 from replication.positions.survey import Counted, Realigned, Survey, move_all, rule_all
 from replication.state.letter_rows import WaitingLetters
 from replication.topics.acls import YOURS, AclHistory, AclPlan
@@ -68,7 +68,7 @@ def refused_transforms(
     """
     if not config.transforms:
         return []
-    with AskedSides(config, clusters) as sides, compared(config.flow):
+    with IdleFlowClients(config, clusters) as sides, compared(config.flow):
         return transform_refusals(sides, plan)
 
 
@@ -121,7 +121,7 @@ def find_resumes(
     warnings: tuple[str, ...] = ()
     if in_doubt := _in_doubt(config, topics, starts):
         asked = topics.without(topics.topics.keys() - in_doubt)
-        with AskedSides(config, clusters) as sides, compared(config.flow):
+        with IdleFlowClients(config, clusters) as sides, compared(config.flow):
             found = find_by_spans(sides, asked, stored, spans, stored.asked)
         verdicts |= found.verdicts
         verdicts |= found.refused
@@ -249,7 +249,7 @@ class FlowPlan:
     unwritable: Mapping[str, str] = field(default_factory=dict)
     lacking: tuple[MissingRight, ...] = ()
     sample: FlowSample | None = None
-    steering: Steering = NO_CHANGES
+    steering: Overrides = NO_CHANGES
     letters: tuple[WaitingLetters, ...] = ()
 
     @property

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Any
 
-from replication.config.changes import Steering, fold
+from replication.config.changes import Overrides, fold
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import steerings
 from replication.control.flow_answers import FlowAnswer, FlowAnswers
@@ -178,7 +178,7 @@ def _position(
     return FlowPosition(tp, position, end, age, state, reason, waiting)
 
 
-def _said(tp: TopicPartition, answer: FlowAnswer, steering: Steering) -> tuple[str, str]:
+def _said(tp: TopicPartition, answer: FlowAnswer, steering: Overrides) -> tuple[str, str]:
     """Returns what a partition does: paused, what the owner said last, or what the flow does."""
     if steering.paused.covers(tp):
         pauses = (each for each in steering.in_force if fold([each]).paused.covers(tp))

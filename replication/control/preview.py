@@ -8,11 +8,11 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from replication.config.changes import Change, Steering, partition_of
+from replication.config.changes import Change, Overrides, partition_of
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import MissingValueError, closest
+from replication.control.overrides import FlowOverrides
 from replication.control.starts import open_clusters, stored_map
-from replication.control.steer import Steered
 from replication.errors import ConfigError, NoAnswerError, ReplicationError
 from replication.kafka.cluster import Cluster, distinct_ids
 from replication.kafka.consumer_groups import Groups
@@ -64,7 +64,7 @@ class Effect:
 
 
 def preview(
-    mirror: MirrorConfig, steered: Steered, change: Change, *, may_start_spark: bool = True
+    mirror: MirrorConfig, steered: FlowOverrides, change: Change, *, may_start_spark: bool = True
 ) -> Effect:
     """Returns what *change* would do; what is not known is among its warnings.
 
@@ -108,7 +108,7 @@ def preview(
     return effect
 
 
-def _still_paused(steered: Steered, after: Steering, change: Change) -> tuple[str, ...]:
+def _still_paused(steered: FlowOverrides, after: Overrides, change: Change) -> tuple[str, ...]:
     """Returns what keeps the flow paused although *change* ends some of its pauses."""
     is_still = steered.steering.paused.flow and after.paused.flow
     if not is_still or change.what not in {"resume", "release", "undo"}:
@@ -187,7 +187,10 @@ def _groups(sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect
 
 
 def _pauses(
-    mirror: MirrorConfig | None, sides: tuple[Steered, Steering], change: Change, effect: Effect
+    mirror: MirrorConfig | None,
+    sides: tuple[FlowOverrides, Overrides],
+    change: Change,
+    effect: Effect,
 ) -> Effect:
     before, after = sides
     then = after.overlaid(before.configured)
@@ -214,7 +217,7 @@ def _pauses(
     )
 
 
-def _check_partitions(after: Steering, before: Steering, counts: Mapping[str, int]) -> None:
+def _check_partitions(after: Overrides, before: Overrides, counts: Mapping[str, int]) -> None:
     new = sorted(after.paused.partitions - before.paused.partitions)
     problems = [
         f"{tp.topic} has {counts[tp.topic]} partitions, 0 to {counts[tp.topic] - 1}: there is no "

@@ -15,7 +15,7 @@ from replication.errors import ConfigError, NoAnswerError
 from replication.kafka.cluster import Cluster
 from replication.model import Chain, Flow, TopicPartition
 from replication.offsets.runs import newest_windows
-from replication.positions.sides import AskedSides, compared
+from replication.positions.flow_clients import IdleFlowClients, compared
 from replication.spark.transform_check import (
     SHOWN_BYTES,
     Sampled,
@@ -37,7 +37,7 @@ TRIED: Final = "tried"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SampleRequest:
     """What is to be sampled.
 
     Args:
@@ -102,7 +102,7 @@ class FlowSample:
         }
 
 
-def sample_topic(config: FlowConfig, wanted: Wanted) -> FlowSample:
+def sample_topic(config: FlowConfig, wanted: SampleRequest) -> FlowSample:
     """Returns the sample of one topic of a flow whose clusters nobody has open.
 
     Raises:
@@ -114,7 +114,7 @@ def sample_topic(config: FlowConfig, wanted: Wanted) -> FlowSample:
 
 
 def sample_flow(
-    config: FlowConfig, clusters: tuple[Cluster, Cluster], topics: TopicPlan, wanted: Wanted
+    config: FlowConfig, clusters: tuple[Cluster, Cluster], topics: TopicPlan, wanted: SampleRequest
 ) -> FlowSample:
     """Returns what the transforms make of the newest records of *topics*.
 
@@ -133,7 +133,7 @@ def sample_flow(
     others = len(chains) - MOST_TOPICS
     chains = dict(islice(chains.items(), MOST_TOPICS))
     windows = _windows(config, source, topics, wanted.records, chains)
-    with AskedSides(config, clusters) as sides, compared(config.flow):
+    with IdleFlowClients(config, clusters) as sides, compared(config.flow):
         steps = {step.name: step for chain in chains.values() for step in chain}
         problems = [
             f"{'--' if name == TRIED else f'{config.flow}.replication.transforms.{name}.'}{part}: "
@@ -163,7 +163,7 @@ def text_of(data: bytes | None) -> str:
     return f"0x{data.hex()}" if text is None else text
 
 
-def _chains(config: FlowConfig, topics: TopicPlan, wanted: Wanted) -> dict[str, Chain]:
+def _chains(config: FlowConfig, topics: TopicPlan, wanted: SampleRequest) -> dict[str, Chain]:
     if wanted.topic and wanted.topic not in topics.topics:
         names = ", ".join(sorted(topics.topics)[:5]) or "none"
         raise NoAnswerError(

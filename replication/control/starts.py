@@ -24,10 +24,10 @@ from replication.offsets.guard import (
 from replication.offsets.map import TopicMap
 from replication.offsets.runs import OffsetRun, Stamps
 from replication.positions.expire import find_expired
+from replication.positions.flow_clients import IdleFlowClients
 from replication.positions.measure import with_cuts
 from replication.positions.originals import as_written
 from replication.positions.refine import find_cuts
-from replication.positions.sides import AskedSides
 from replication.positions.survey import (
     AskedPositions,
     LogSpans,
@@ -155,7 +155,7 @@ def find_starts(
     expired = find_expired(config, planned, clusters, spans, surveyed.decisions)
     decisions = {**surveyed.decisions, **expired}
     if any(spans.unsure):
-        with AskedSides(config, clusters) as sides:
+        with IdleFlowClients(config, clusters) as sides:
             written = as_written(sides, planned, stored)
             decisions |= find_cuts(written, planned, stored, spans, decisions)
     return spans, replace(surveyed, decisions=decisions)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
 
-from replication.control.witness import Answer, Witness
+from replication.control.lease_groups import Answer, LeaseGroup
 from replication.control.written import Process, last_process
 from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
@@ -88,7 +88,7 @@ class FlowStatus:
     troubles: tuple[OpenTrouble, ...]
     end: End | None = None
     liveness: Answer | None = None
-    witness: Witness | None = None
+    witness: LeaseGroup | None = None
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
@@ -110,7 +110,7 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
     return FlowStatus(flow, process, troubles, end or None)
 
 
-def witnessed(status: FlowStatus, witness: Witness, state_dir: str) -> FlowStatus:
+def witnessed(status: FlowStatus, witness: LeaseGroup, state_dir: str) -> FlowStatus:
     """Returns *status*, by the tables, with what the group of the flow's lease says of it."""
     process = status.process
     if process is None or process.released is not None:

@@ -7,7 +7,7 @@ folder than the job's. A job that holds a lease is a member of the lease's group
 from collections.abc import Collection, Mapping
 
 from replication.config.tree import MirrorConfig
-from replication.control.witness import Coordinators, Witness
+from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.errors import NoAnswerError
 from replication.model import RECORDS, Flow, Job
 from replication.state.claim import LEASE_PARTS
@@ -31,7 +31,7 @@ def stop_flows(
         NoAnswerError: No job ever began with the local state directory, and one may run.
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
-    with Coordinators() as coordinators:
+    with LeaseGroups() as coordinators:
 
         def without_members(asked: Collection[Flow]) -> set[Flow]:
             """Returns those of *asked* of whose lease it is known that nobody holds it."""
@@ -55,8 +55,8 @@ def stop_flows(
 
 
 def _witnesses(
-    coordinators: Coordinators, mirror: MirrorConfig, flows: Collection[Flow], job: Job
-) -> Mapping[Flow, Witness]:
+    coordinators: LeaseGroups, mirror: MirrorConfig, flows: Collection[Flow], job: Job
+) -> Mapping[Flow, LeaseGroup]:
     """Returns what the groups of the leases of *job* say; nothing of a job that needs none."""
     part = "" if job in RECORDS else job
     if part not in LEASE_PARTS:

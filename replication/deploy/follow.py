@@ -1,8 +1,8 @@
 """Runs spark-submit in cluster deploy mode, and ends with the exit code of the driver.
 
 spark-submit ends with 1 for every failure on YARN, and with 0 on Kubernetes, but it logs how the
-application ended: on YARN the text of `replication.app.ends`, on Kubernetes the container's end.
-A driver's pod that is deleted while it runs has no end; that is a failure as well.
+application ended: on YARN the text of `replication.app.run_history`, on Kubernetes the end of
+the container. A driver's pod that is deleted while it runs has no end; that is a failure as well.
 
     python follow.py COMMAND ...    (standard library only: it runs as a file)
 """

@@ -15,7 +15,7 @@ from threading import Event, Lock
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from replication.config.changes import Steering
+from replication.config.changes import Overrides
 from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.map_writer import UNREPORTED_BATCH_SECONDS
@@ -23,7 +23,7 @@ from replication.groups.positions import (
     ACCEPTED,
     KEYS,
     REJECTED,
-    FirstSight,
+    FirstSeen,
     GroupPartition,
     GroupPosition,
     Rejected,
@@ -391,7 +391,7 @@ class Checkpoints:
         self._sync: GroupSync | None = None
         if context.config.groups.sync_enabled:
             self._sync = GroupSync(context, self._rejected, target_groups)
-        self._first_sight = FirstSight(STALLED_SECONDS)
+        self._first_sight = FirstSeen(STALLED_SECONDS)
         self._groups: set[str] = set()
         self._gone: set[str] = set()
         self._logged: set[str] = set()
@@ -484,7 +484,7 @@ class Checkpoints:
 
         return trigger_stream(self._context.tables.spark).writeStream.foreachBatch(batch)
 
-    def _wait(self, ended: Event, until: float, steering: Steering) -> None:
+    def _wait(self, ended: Event, until: float, steering: Overrides) -> None:
         """Waits for the next step, or until operators have changed the flow since *steering*."""
         while self._context.steering is steering:
             left = until - time.monotonic()

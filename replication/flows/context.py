@@ -10,20 +10,20 @@ import pyspark
 from py4j.java_gateway import JVMView
 from pyspark.sql import SparkSession
 
-from replication.config.changes import Steering
+from replication.config.changes import Overrides
 from replication.config.transforms import chain_text
 from replication.config.tree import FlowConfig
 from replication.errors import ClusterError, GuardError, IdentityError, StateError
-from replication.figures.words import Holder
-from replication.flows.board import FlowBoard
+from replication.figures.status_store import Holder
+from replication.flows.flow_metrics import FlowMetrics
 from replication.flows.outages import Outages
+from replication.flows.run_summary import Killed, RunSummary
 from replication.flows.supervised import HeadStart
-from replication.flows.tally import Killed, Tally
 from replication.kafka.cluster import Cluster, foreign_addresses
 from replication.log import Log
 from replication.offsets.map import LiveMap
+from replication.positions.flow_clients import compared
 from replication.positions.originals import transform_refusals, unsafe_keys
-from replication.positions.sides import compared
 from replication.spark.kafka_options import producer_client_id
 from replication.spark.session import LateSession, driver_jvm
 from replication.state.change_files import ChangeFiles
@@ -39,7 +39,7 @@ from replication.state.cluster_ids import (
 from replication.state.lease import Late, Lease, LeaseBook, hold_lease
 from replication.state.requests import (
     AcceptRequests,
-    LetterRequests,
+    DeadLetterRequests,
     MoveRequests,
     RequestChannel,
     WriteRequests,
@@ -138,7 +138,7 @@ class FlowContext:
     leases: LeaseBook | None = None
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
-    tally: Tally = field(default_factory=Tally)
+    tally: RunSummary = field(default_factory=RunSummary)
     held: dict[str, Lease] = field(default_factory=dict)
     owns: Event = field(default_factory=Event)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
@@ -156,7 +156,7 @@ class FlowContext:
         return self.steering.overlaid(self.configured)
 
     @property
-    def steering(self) -> Steering:
+    def steering(self) -> Overrides:
         """What operators have changed, as far as this process has read it."""
         return self.changes.steering
 
@@ -195,7 +195,7 @@ class FlowContext:
         return log.bind(self.configured.flow)
 
     @property
-    def board(self) -> FlowBoard:
+    def board(self) -> FlowMetrics:
         """The figures of the flow, for whoever shows them."""
         return self.tally.board
 
@@ -225,9 +225,9 @@ class FlowContext:
         return MoveRequests(self.requests, self.config.flow)
 
     @property
-    def letter_requests(self) -> LetterRequests:
+    def letter_requests(self) -> DeadLetterRequests:
         """Which dead letters are to be copied again."""
-        return LetterRequests(self.requests, self.config.flow)
+        return DeadLetterRequests(self.requests, self.config.flow)
 
     @property
     def write_requests(self) -> WriteRequests:

@@ -17,9 +17,9 @@ from replication.config.tree import FlowConfig
 from replication.errors import ReplicationError
 from replication.figures.lag import Skew, worst
 from replication.figures.observation import ENDED, FlowState, Observation, Owner
-from replication.figures.words import Holder, TopicWords, part_words, topic_key
-from replication.flows.board import Activity
+from replication.figures.status_store import Holder, TopicStatuses, part_statuses, topic_key
 from replication.flows.context import FlowContext
+from replication.flows.flow_metrics import Activity
 from replication.kafka.status_topic import StatusClients, StatusTopic
 from replication.log import Log
 from replication.model import Flow, Job, Part, runs
@@ -48,7 +48,7 @@ def urgent_topics(observed: Observation) -> list[str]:
     return [topic.topic for topic in behind[:MOST_URGENT]]
 
 
-class TopicTurns:
+class TopicRotation:
     """The turns of one flow's topics.
 
     Args:
@@ -122,8 +122,8 @@ class FlowPublisher:
         self._config = config
         self.log = log.bind(config.flow)
         self._topic = StatusTopic(config, clients)
-        self._topics = TopicWords()
-        self._turns = TopicTurns(time.monotonic())
+        self._topics = TopicStatuses()
+        self._turns = TopicRotation(time.monotonic())
         self._failure = ""
         self._is_over = False
         self._lock = threading.Lock()
@@ -164,7 +164,7 @@ class FlowPublisher:
 
     def _write(self, observed: Observation, holders: Mapping[Part, Holder]) -> None:
         interval = self._config.status.interval_seconds
-        words = part_words(observed, holders, interval)
+        words = part_statuses(observed, holders, interval)
         if (holder := holders.get("records")) is not None:
             topics, now = self._topics.take(observed, holder), time.monotonic()
             turn = self._turns.take(topics, now, urgent_topics(observed))

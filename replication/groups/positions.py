@@ -144,7 +144,7 @@ class _Waiting:
     since: float
 
 
-class FirstSight:
+class FirstSeen:
     """The positions at which groups were first seen and that replication has not reached yet.
 
     Args:

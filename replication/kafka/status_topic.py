@@ -16,7 +16,7 @@ from replication.config.clients.java_keys import PRODUCER_ONLY
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import NoAnswerError
 from replication.figures.lag import Skew, SkewMeter, worst
-from replication.figures.words import Words
+from replication.figures.status_store import StatusStore
 from replication.kafka.api import (
     READ_TOPIC,
     WRITE_TOPIC,
@@ -52,7 +52,7 @@ class StatusReader(AbstractContextManager["StatusReader"]):
     """
 
     def __init__(self, config: FlowConfig) -> None:
-        self.words = Words(config.flow)
+        self.words = StatusStore(config.flow)
         self.name = config.status.storage_topic
         self._target = config.target
         self._records: Records | None = None

@@ -32,7 +32,7 @@ SPAN: Final = 10
 """Of so many offsets for each letter that is allowed: more than one record in ten is too many."""
 
 
-class LetterId(NamedTuple):
+class DeadLetterId(NamedTuple):
     """What a letter is of: a record of a topic with this id. Topics that are made anew differ."""
 
     topic: str
@@ -67,7 +67,7 @@ class DeadLetter:
     """
 
     flow: Flow
-    id: LetterId
+    id: DeadLetterId
     stage: Stage
     reason: str
     timestamp_ms: int = -1
@@ -114,7 +114,7 @@ class DeadLetter:
         return (*self.headers, (IDENTITY, json.dumps(identity).encode()))
 
 
-def identity_of(flow: Flow, headers: Headers) -> LetterId | None:
+def identity_of(flow: Flow, headers: Headers) -> DeadLetterId | None:
     """Returns what *headers* of a letter, or of a record that was copied again, are of.
 
     Returns:
@@ -164,12 +164,12 @@ def _identity(flow: Flow, headers: Headers) -> Mapping[str, Any] | None:
     return found
 
 
-def _id(found: Mapping[str, Any]) -> LetterId:
+def _id(found: Mapping[str, Any]) -> DeadLetterId:
     partition, offset = whole(found["partition"], most=MOST_PARTITIONS), whole(found["offset"])
-    return LetterId(text(found["topic"]), text(found["topic_id"]), partition, offset)
+    return DeadLetterId(text(found["topic"]), text(found["topic_id"]), partition, offset)
 
 
-class LetterBound:
+class DeadLetterLimit:
     """Counts the letters of each partition: one whose records all fail does not become letters.
 
     Args:

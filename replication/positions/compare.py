@@ -23,9 +23,9 @@ from replication.offsets.guard import (
 )
 from replication.offsets.moved import MovedPosition
 from replication.offsets.runs import OffsetRun, anchor
+from replication.positions.flow_clients import FlowClients, sharing
 from replication.positions.originals import CountedTail, broken_transforms, matching_tails
 from replication.positions.place import Existing, Match, advice, match_existing_targets, take_over
-from replication.positions.sides import FlowSides, sharing
 from replication.positions.survey import Counted, LogSpans, Realigned, Stored
 from replication.spark.causes import SPARK_ERRORS
 from replication.spark.copies import copied
@@ -43,7 +43,7 @@ log = Log(__name__)
 
 
 def realign(
-    context: FlowSides,
+    context: FlowClients,
     tp: TopicPartition,
     remote: TopicPartition,
     counted: CountAhead,
@@ -102,7 +102,7 @@ class ComparedRecords:
 
 
 def compare(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,
@@ -124,7 +124,7 @@ def compare(
 
 
 def _unevaluated(
-    context: FlowSides,
+    context: FlowClients,
     stored: Stored,
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
@@ -151,7 +151,7 @@ def _unevaluated(
 
 
 def _place(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,
@@ -191,7 +191,7 @@ def _unknown_of_shared(
 
 
 def _count(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     spans: LogSpans,
     decisions: Mapping[TopicPartition, Decision],
@@ -225,7 +225,7 @@ def _count(
 
 
 def _ends(
-    context: FlowSides, wanted: Mapping[TopicPartition, CountAhead], spans: LogSpans
+    context: FlowClients, wanted: Mapping[TopicPartition, CountAhead], spans: LogSpans
 ) -> dict[TopicPartition, CountedSpan]:
     """Finds where the source has as many records as the target; none follows one that throws."""
     config = context.config
@@ -268,7 +268,7 @@ def _counted(ahead: CountAhead, span: CountedSpan) -> Counted:
 
 
 def _realign(
-    context: FlowSides, plan: TopicPlan, spans: LogSpans, tp: TopicPartition, ahead: CountAhead
+    context: FlowClients, plan: TopicPlan, spans: LogSpans, tp: TopicPartition, ahead: CountAhead
 ) -> Realigned:
     remote, span = plan.copy_of(tp), spans.source(tp)
     aligned = realign(context, tp, remote, ahead, span[1])

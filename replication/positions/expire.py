@@ -17,8 +17,8 @@ from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.reader import Reader
 from replication.model import Position, TopicPartition
 from replication.offsets.guard import Decision, Refusal, StartFresh, expired
+from replication.positions.flow_clients import FlowClients
 from replication.positions.originals import Originals
-from replication.positions.sides import FlowSides
 from replication.positions.survey import LogSpans
 from replication.topics.configs import keeps_for_less, kept_ms
 from replication.topics.topic_plan import TopicPlan, copy_rule
@@ -35,7 +35,7 @@ SEARCHED_OFFSETS: Final = 10_000
 """How far a partition is searched for a record with a time; beyond, the next one counts as one."""
 
 
-def with_records(context: FlowSides, spans: Mapping[TopicPartition, Span]) -> set[TopicPartition]:
+def with_records(context: FlowClients, spans: Mapping[TopicPartition, Span]) -> set[TopicPartition]:
     """Returns those of *spans* that hold a record to be copied, or one that a transform fails on.
 
     Args:
@@ -236,7 +236,7 @@ def _number(settings: Settings, key: str) -> int:
 
 
 def describe_old_records(
-    context: FlowSides, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
+    context: FlowClients, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
 ) -> str:
     """Warns of records still to be copied that brokers would forget; "" if there are none.
 
@@ -275,7 +275,7 @@ def describe_old_records(
     )
 
 
-def _with_append_time(context: FlowSides, remote_topics: Collection[str]) -> set[str]:
+def _with_append_time(context: FlowClients, remote_topics: Collection[str]) -> set[str]:
     """Returns those of *remote_topics* whose records get the present from the target."""
     if not remote_topics:
         return set()
@@ -296,7 +296,7 @@ LATEST_TIMESTAMP_MS = (2**63 - 1) // 1000
 
 
 def rejected_records(
-    context: FlowSides, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
+    context: FlowClients, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
 ) -> dict[TopicPartition, str]:
     """Finds why the next record of partitions cannot be copied, for those where that is so.
 

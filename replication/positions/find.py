@@ -19,11 +19,11 @@ from replication.offsets.guard import Accepted, Jump, Missing, Refusal, Resume, 
 from replication.offsets.moved import MovedPosition
 from replication.offsets.runs import Epochs, OffsetRun, anchor, is_placed
 from replication.positions.compare import Verdict, compare
+from replication.positions.flow_clients import FlowClients
 from replication.positions.measure import InFlight, current_spans, settled_spans
 from replication.positions.originals import as_written
 from replication.positions.place import Match
 from replication.positions.refine import refine
-from replication.positions.sides import FlowSides
 from replication.positions.survey import (
     AskedPositions,
     Counted,
@@ -47,7 +47,7 @@ Windows = dict[TopicPartition, tuple[int, int]]
 
 
 def place_regrown(
-    context: FlowSides, plan: TopicPlan, ruled: Mapping[TopicPartition, Verdict]
+    context: FlowClients, plan: TopicPlan, ruled: Mapping[TopicPartition, Verdict]
 ) -> tuple[dict[TopicPartition, Jump], Windows]:
     """Returns where such partitions go on, and what has to be copied again before they can."""
     jumps: dict[TopicPartition, Jump] = {}
@@ -81,7 +81,7 @@ def place_regrown(
 
 
 def _regrown(
-    context: FlowSides, tp: TopicPartition, remote: TopicPartition, refusal: Refusal
+    context: FlowClients, tp: TopicPartition, remote: TopicPartition, refusal: Refusal
 ) -> Regrown | None:
     lost_from, cut = refusal.replicated, refusal.cut
     if lost_from is None or cut is None or cut >= refusal.log_end or lost_from < refusal.earliest:
@@ -151,7 +151,7 @@ class Found:
 
 
 def find_positions(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     asked: AskedPositions,
@@ -177,7 +177,7 @@ def find_positions(
 
 
 def find_by_spans(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,
@@ -222,7 +222,7 @@ def find_by_spans(
 
 
 def find_problems(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     unmatched: Mapping[TopicPartition, int],

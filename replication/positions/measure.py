@@ -15,7 +15,7 @@ from replication.kafka.java_admin import parted_at
 from replication.log import Log
 from replication.model import Flow, Topic, TopicPartition
 from replication.offsets.runs import UNSTAMPED, Epochs, Stamp, cut_of, is_in_doubt
-from replication.positions.sides import FlowSides
+from replication.positions.flow_clients import FlowClients
 from replication.positions.survey import LogSpans, Stored
 from replication.spark.acknowledged import Flying, await_silence, await_silence_of, is_reported
 from replication.spark.kafka_options import unacknowledged
@@ -314,7 +314,7 @@ def cuts_of(
 
 
 def settled_spans(
-    context: FlowSides, plan: TopicPlan, known: Stored, in_flight: InFlight = "reported"
+    context: FlowClients, plan: TopicPlan, known: Stored, in_flight: InFlight = "reported"
 ) -> LogSpans:
     """Waits until nothing is in flight to *plan*'s partitions; returns their spans."""
     if in_flight == "nothing":
@@ -333,7 +333,7 @@ def settled_spans(
     return replace(spans, held=settled.held)
 
 
-def current_spans(context: FlowSides, plan: TopicPlan, known: Stored) -> LogSpans:
+def current_spans(context: FlowClients, plan: TopicPlan, known: Stored) -> LogSpans:
     """Returns the spans of *plan*'s partitions, to which nothing of the flow can be in flight."""
     empty = _empty_copies(plan, known)
     written = [copy for copy in plan.copies.values() if copy not in empty]
@@ -358,7 +358,7 @@ def _empty_copies(plan: TopicPlan, known: Stored) -> dict[TopicPartition, int]:
 
 
 def _spans(
-    context: FlowSides, plan: TopicPlan, known: Stored, ends: Mapping[TopicPartition, int]
+    context: FlowClients, plan: TopicPlan, known: Stored, ends: Mapping[TopicPartition, int]
 ) -> LogSpans:
     copies = plan.copies
     spans = LogSpans(

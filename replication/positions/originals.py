@@ -22,7 +22,7 @@ from replication.kafka.reader import PARTITIONS_AT_ONCE, Reader, chunks
 from replication.log import Log
 from replication.model import Chain, Isolation, TopicPartition
 from replication.offsets.copy_rule import CopyRule, Fingerprint
-from replication.positions.sides import FlowSides, compared
+from replication.positions.flow_clients import FlowClients, compared
 from replication.positions.survey import Stored
 from replication.spark.causes import SPARK_ERRORS, said
 from replication.spark.copies import NO_TIME, digested_originals, digested_trial, next_originals
@@ -74,7 +74,7 @@ class Copies(AbstractContextManager["Copies"]):
         isolation: Whether aborted and open transactions are left out.
     """
 
-    def __init__(self, context: FlowSides, rule: CopyRule, isolation: Isolation) -> None:
+    def __init__(self, context: FlowClients, rule: CopyRule, isolation: Isolation) -> None:
         self._reader = Reader(context.config.target.consumer, isolation)
         self._rule = rule
 
@@ -98,7 +98,7 @@ class Originals(AbstractContextManager["Originals"]):
         rule: What a copy looks like.
     """
 
-    def __init__(self, context: FlowSides, rule: CopyRule) -> None:
+    def __init__(self, context: FlowClients, rule: CopyRule) -> None:
         config = context.config
         self._context = context
         self._reader = Reader(config.source.consumer, config.isolation)
@@ -211,7 +211,7 @@ def _visit_copied(
 class _Written:
     """The sides of *context* with another configuration."""
 
-    context: FlowSides
+    context: FlowClients
     config: FlowConfig
 
     @property
@@ -240,7 +240,7 @@ def changed_transforms(plan: TopicPlan, stored: Stored) -> dict[str, Chain]:
     }
 
 
-def as_written(context: FlowSides, plan: TopicPlan, stored: Stored) -> FlowSides:
+def as_written(context: FlowClients, plan: TopicPlan, stored: Stored) -> FlowClients:
     """Returns *context*, by whose configuration the newest copies of *plan*'s topics were made."""
     changed = changed_transforms(plan, stored)
     if not changed:
@@ -248,7 +248,7 @@ def as_written(context: FlowSides, plan: TopicPlan, stored: Stored) -> FlowSides
     return _Written(context, replace(context.config, written_by=changed))
 
 
-def broken_transforms(context: FlowSides, topics: set[str]) -> Mapping[str, str]:
+def broken_transforms(context: FlowClients, topics: set[str]) -> Mapping[str, str]:
     """Returns why Spark does not evaluate what *topics* were written by, where that is so."""
     chains = {topic: at for topic, at in context.config.written_by.items() if topic in topics}
     found = {chain: chain_problems(context.spark, chain) for chain in set(chains.values())}
@@ -287,7 +287,7 @@ class CountedTail:
     end: int
 
 
-def matching_tails(context: FlowSides, tails: Sequence[CountedTail]) -> set[TopicPartition]:
+def matching_tails(context: FlowClients, tails: Sequence[CountedTail]) -> set[TopicPartition]:
     """Returns the partitions in *tails* whose last records are the same on both sides, in order.
 
     Target records that compaction has removed are skipped; the others must match by offset.
@@ -373,7 +373,7 @@ SAMPLED_RECORDS: Final = 20
 SAMPLED_PARTITIONS: Final = 100
 
 
-def transform_refusals(context: FlowSides, plan: TopicPlan) -> list[str]:
+def transform_refusals(context: FlowClients, plan: TopicPlan) -> list[str]:
     """Returns why the transforms of a flow must not change the records of *plan*'s topics.
 
     Raises:
@@ -423,7 +423,7 @@ def compacted_topics(cluster: Cluster, topics: Collection[str]) -> set[str]:
     return {name for name, own in policies.items() if own and "compact" in (own.value or "")}
 
 
-def _unsteady(context: FlowSides, plan: TopicPlan) -> list[str]:
+def _unsteady(context: FlowClients, plan: TopicPlan) -> list[str]:
     """Returns which topics' last records become something else when they are evaluated again.
 
     Two queries are analysed anew: within one, the present time and a random seed are fixed.
@@ -455,7 +455,7 @@ def _unsteady(context: FlowSides, plan: TopicPlan) -> list[str]:
 
 
 def _digests(
-    context: FlowSides, windows: Mapping[TopicPartition, tuple[int, int]]
+    context: FlowClients, windows: Mapping[TopicPartition, tuple[int, int]]
 ) -> dict[tuple[TopicPartition, int], str]:
     rule = copy_rule(context.config, {tp.topic for tp in windows})
     records = read_windows(context.spark, context.config.source.consumer, windows)

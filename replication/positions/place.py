@@ -22,6 +22,7 @@ from replication.mm2.wire import stored_position
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.copy_rule import CopyRule, Fingerprint
 from replication.offsets.runs import OffsetRun, anchor, runs_between
+from replication.positions.flow_clients import FlowClients, sharing
 from replication.positions.originals import (
     COMPARED_RECORDS,
     Copies,
@@ -32,7 +33,6 @@ from replication.positions.originals import (
     fingerprints_at,
     last_fingerprints,
 )
-from replication.positions.sides import FlowSides, sharing
 from replication.spark.gaps import (
     CopiedPair,
     EqualEnds,
@@ -91,7 +91,7 @@ class Verified:
 
 
 def verify(
-    context: FlowSides, placed: Mapping[TopicPartition, Placed]
+    context: FlowClients, placed: Mapping[TopicPartition, Placed]
 ) -> dict[TopicPartition, Verified]:
     """Returns whether the target has all records of the source up to those that were *placed*.
 
@@ -144,7 +144,7 @@ def _last_of(pair: CopiedPair, most: int) -> CopiedPair:
     return replace(pair, originals=originals, copies=copies)
 
 
-def logs_of(context: FlowSides, partitions: Iterable[TopicPartition]) -> Logs:
+def logs_of(context: FlowClients, partitions: Iterable[TopicPartition]) -> Logs:
     """Returns how both clusters are read where records of *partitions* are compared."""
     config = context.config
     return Logs(
@@ -156,7 +156,7 @@ def logs_of(context: FlowSides, partitions: Iterable[TopicPartition]) -> Logs:
 
 
 def _not_dense(
-    context: FlowSides, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
+    context: FlowClients, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
 ) -> set[TopicPartition]:
     """Returns those *pairs* whose records at equal distances from the end are not all equal."""
     if not pairs:
@@ -199,7 +199,7 @@ def _width(span: tuple[int, int]) -> int:
 
 
 def _lacked(
-    context: FlowSides, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
+    context: FlowClients, pairs: Collection[CopiedPair], from_first: Collection[TopicPartition]
 ) -> dict[TopicPartition, MissingRecords]:
     if not pairs:
         return {}
@@ -257,7 +257,7 @@ class Compacted:
 
 
 def search_compacted(
-    context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]
+    context: FlowClients, remotes: Mapping[TopicPartition, TopicPartition]
 ) -> Compacted:
     """Searches the source for any record of *remotes*, which are given by upstream partition.
 
@@ -287,7 +287,7 @@ def search_compacted(
 
 
 def _pairs(
-    context: FlowSides, remotes: Mapping[TopicPartition, TopicPartition]
+    context: FlowClients, remotes: Mapping[TopicPartition, TopicPartition]
 ) -> list[CopiedPair]:
     source, target = context.source, context.target
     ours = _spans(source.earliest(remotes), source.log_ends(remotes, context.config.isolation))
@@ -362,7 +362,7 @@ Place = tuple[Fingerprint, int]
 
 
 def match_existing_targets(
-    context: FlowSides, existing: Mapping[TopicPartition, Existing]
+    context: FlowClients, existing: Mapping[TopicPartition, Existing]
 ) -> dict[TopicPartition, Match | GuardError]:
     """Finds where to resume in partitions that have records but no offset map.
 
@@ -481,7 +481,7 @@ def _match(tp: TopicPartition, own: Existing, at: Placed, verified: Verified) ->
 class _Search:
     """Searches the source for records of the target."""
 
-    def __init__(self, context: FlowSides, source: Originals, rule: CopyRule) -> None:
+    def __init__(self, context: FlowClients, source: Originals, rule: CopyRule) -> None:
         self.context = context
         self._source = source
         self.rule = rule

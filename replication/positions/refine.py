@@ -24,8 +24,8 @@ from replication.offsets.guard import (
 from replication.offsets.map import Exact, OffsetMap, sure_offset
 from replication.offsets.runs import OffsetRun, Stamp
 from replication.positions.expire import find_expired
+from replication.positions.flow_clients import FlowClients
 from replication.positions.originals import Copies, Originals, fingerprints_at, last_fingerprints
-from replication.positions.sides import FlowSides
 from replication.positions.survey import LogSpans, Stored
 from replication.topics.topic_plan import TopicPlan, copy_rule
 
@@ -41,7 +41,7 @@ CUT = frozenset({"source-truncated", "target-truncated"})
 
 
 def with_cut(
-    context: FlowSides,
+    context: FlowClients,
     pair: tuple[TopicPartition, TopicPartition],
     refusal: Refusal,
     runs: Sequence[OffsetRun],
@@ -106,7 +106,7 @@ def _last_equal(is_equal: Callable[[int], bool | None], start: int, end: int) ->
 class _ComparedCopies:
     """A partition, its copy and its map, compared record by record."""
 
-    context: FlowSides
+    context: FlowClients
     tp: TopicPartition
     remote: TopicPartition
     offsets: OffsetMap
@@ -173,7 +173,7 @@ def _last_record(
 
 
 def find_cuts(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,
@@ -224,7 +224,7 @@ def find_cuts(
 
 
 def read_over(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     runs: Mapping[TopicPartition, Sequence[OffsetRun]],
     doubts: Mapping[TopicPartition, Stamp],
@@ -291,7 +291,7 @@ def _last_copied(runs: Sequence[OffsetRun], at: Position) -> OffsetRun | None:
 
 
 def _refusal(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,
@@ -322,7 +322,7 @@ def _refusal(
 
 
 def _side(
-    context: FlowSides,
+    context: FlowClients,
     pair: tuple[TopicPartition, TopicPartition],
     refusal: Refusal,
     runs: Sequence[OffsetRun],
@@ -352,7 +352,7 @@ def _is_step(consumer: Mapping[str, str], tp: TopicPartition, offset: int) -> bo
 
 
 def refine(
-    context: FlowSides,
+    context: FlowClients,
     plan: TopicPlan,
     stored: Stored,
     spans: LogSpans,

@@ -14,7 +14,7 @@ from replication.figures.observation import (
 from replication.figures.registry import FIGURES, names_at
 from replication.model import Flow
 from replication.serve.charts import Point
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 
 LISTS: Final = ("topics", "groups", "events")
 """Parts of an observation's document that have answers of their own."""
@@ -26,7 +26,7 @@ _UNKNOWN: Final = (
 )
 
 
-def flow_answer(seen: Seen) -> dict[str, Any]:
+def flow_answer(seen: FlowSnapshot) -> dict[str, Any]:
     """Returns what is known of a flow, without its topics, groups and events."""
     observed = seen.observation
     if observed is None:
@@ -55,7 +55,7 @@ def flow_answer(seen: Seen) -> dict[str, Any]:
     }
 
 
-def clusters_of(sights: Sequence[Seen]) -> Iterator[tuple[str, dict[str, Any]]]:
+def clusters_of(sights: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name of a cluster, and what the owner of a flow says of it."""
     for seen in sights:
         for cluster in seen.observation.clusters if seen.observation else ():
@@ -70,7 +70,7 @@ def clusters_of(sights: Sequence[Seen]) -> Iterator[tuple[str, dict[str, Any]]]:
             )
 
 
-def heartbeat_answer(seen: Seen, now: float) -> dict[str, Any]:
+def heartbeat_answer(seen: FlowSnapshot, now: float) -> dict[str, Any]:
     """Returns how old the newest heartbeat of a flow is at *now*, in epoch seconds."""
     figures = seen.observation.figures if seen.observation else {}
     at = figures.get("heartbeat_timestamp_seconds")

@@ -56,7 +56,7 @@ from replication.serve.asked import (
 )
 from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
 from replication.serve.questions import Questions, alias_of
-from replication.serve.sight import FIGURES, Seen
+from replication.serve.sight import FIGURES, FlowSnapshot
 
 Item = TypeVar("Item")
 
@@ -70,7 +70,7 @@ TopicName = Annotated[str, Path(max_length=249, description="The upstream topic.
 def flows(known: KnownSight, wish: FlowWish) -> dict[str, Any]:
     """Returns all flows of the configuration, with their figures."""
     sights = [known.see(flow) for flow in known.flows]
-    values: dict[str, Callable[[Seen], Value]] = {
+    values: dict[str, Callable[[FlowSnapshot], Value]] = {
         "flow": lambda seen: str(seen.flow),
         "state": lambda seen: seen.state,
         **{name: _figure_of_flow(name) for name in FLOW_FIGURES},
@@ -302,7 +302,7 @@ async def events(
     }
 
 
-def events_of(seen: Seen, asked: Questions) -> Iterable[dict[str, Any]]:
+def events_of(seen: FlowSnapshot, asked: Questions) -> Iterable[dict[str, Any]]:
     """Returns the events of a flow: those of the table, or the last ones that were published."""
     try:
         return asked.events(seen.flow)
@@ -363,7 +363,9 @@ def configuration(asked: Asked, wish: SettingWish) -> dict[str, Any]:
     }
 
 
-def _page(seen: Seen, page: Page[Item], answer: Callable[[Item], dict[str, Any]]) -> dict[str, Any]:
+def _page(
+    seen: FlowSnapshot, page: Page[Item], answer: Callable[[Item], dict[str, Any]]
+) -> dict[str, Any]:
     return {
         "items": [answer(item) for item in page.items],
         "next": page.next,
@@ -377,13 +379,13 @@ def _figure(name: str) -> Callable[[Any], Value]:
     return lambda item: item.figures.get(name)
 
 
-def _figure_of_flow(name: str) -> Callable[[Seen], Value]:
-    def value(seen: Seen) -> Value:
+def _figure_of_flow(name: str) -> Callable[[FlowSnapshot], Value]:
+    def value(seen: FlowSnapshot) -> Value:
         return seen.observation.figures.get(name) if seen.observation else None
 
     return value
 
 
-def _no_topic(seen: Seen, name: str) -> ProblemError:
+def _no_topic(seen: FlowSnapshot, name: str) -> ProblemError:
     why = seen.text or "it is not one of the topics that the flow replicates now"
     return ProblemError(404, "no-topic", f"nothing is known of the topic {name!r}: {why}")

@@ -25,7 +25,7 @@ from replication.serve.asked import CursorError, PagingError
 from replication.serve.bounds import Bounds, ProblemError, problem_response
 from replication.serve.questions import Questions
 from replication.serve.security import Forms, Guard
-from replication.serve.sight import History, Sight
+from replication.serve.sight import FlowSnapshots, History
 from replication.serve.tokens import Tokens
 
 log = Log(__name__)
@@ -52,7 +52,7 @@ class Parts:
     Prometheus' page, of the types that a header accepts, and its type.
     """
 
-    sight: Sight
+    sight: FlowSnapshots
     questions: Questions
     history: History
     is_ready: Callable[[], bool] = lambda: True

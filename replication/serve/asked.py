@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from replication.config.tree import FlowConfig
 from replication.figures.observation import seconds_of
 from replication.serve.questions import Questions
-from replication.serve.sight import FIGURES, History, Seen, Sight
+from replication.serve.sight import FIGURES, FlowSnapshot, FlowSnapshots, History
 
 # A page of a list: filtered, sorted, and found again although the list has changed.
 
@@ -30,7 +30,7 @@ _NUMBERS: Final = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
+class ListQuery:
     """What of a list is wanted.
 
     Args:
@@ -65,7 +65,7 @@ class CursorError(PagingError):
 
 def page_of(
     items: Iterable[Item],
-    wish: Wish,
+    wish: ListQuery,
     name: Callable[[Item], str],
     values: Mapping[str, Callable[[Item], Value]],
 ) -> Page[Item]:
@@ -110,7 +110,7 @@ def _place(value: Value, name: str) -> tuple[int, float | str, str]:
 
 def _begin(
     ordered: Sequence[Item],
-    wish: Wish,
+    wish: ListQuery,
     place: Callable[[Item], tuple[int, float | str, str]],
     *,
     downwards: bool,
@@ -127,12 +127,12 @@ def _begin(
     return next((n for n, item in enumerate(ordered) if is_after(item)), len(ordered))
 
 
-def _cursor(wish: Wish, place: tuple[int, float | str, str]) -> str:
+def _cursor(wish: ListQuery, place: tuple[int, float | str, str]) -> str:
     text = json.dumps([wish.sort, wish.q, *place])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _parse(wish: Wish) -> tuple[int, float | str, str]:
+def _parse(wish: ListQuery) -> tuple[int, float | str, str]:
     error = CursorError(
         "cursor: is none of this list; take it from `next` of the page before, with the same sort "
         "and q, or leave it out"
@@ -157,9 +157,9 @@ LONGEST_WAIT: Final = 25.0
 Alias = Annotated[str, Path(max_length=249, description="A cluster's alias.")]
 
 
-def sight(request: Request) -> Sight:
+def sight(request: Request) -> FlowSnapshots:
     """Returns what was seen of all flows."""
-    found: Sight = request.app.state.sight
+    found: FlowSnapshots = request.app.state.sight
     return found
 
 
@@ -183,13 +183,13 @@ def flow_of(
 
 
 def seen_of(
-    flow: Annotated[FlowConfig, Depends(flow_of)], known: Annotated[Sight, Depends(sight)]
-) -> Seen:
+    flow: Annotated[FlowConfig, Depends(flow_of)], known: Annotated[FlowSnapshots, Depends(sight)]
+) -> FlowSnapshot:
     """Returns what was seen of the flow of a path."""
     return known.see(flow.flow)
 
 
-def wishes(default: str, *names: str) -> Callable[..., Wish]:
+def wishes(default: str, *names: str) -> Callable[..., ListQuery]:
     """Returns what reads the page that is wanted of a list that can be sorted by *names*."""
     orders = [f"{sign}{name}" for name in names for sign in ("", "-")]
 
@@ -198,8 +198,8 @@ def wishes(default: str, *names: str) -> Callable[..., Wish]:
         cursor: Annotated[str, Query(max_length=4000)] = "",
         q: Annotated[str, Query(max_length=249, description="A part of the name.")] = "",
         sort: Annotated[str, Query(json_schema_extra={"enum": orders})] = default,
-    ) -> Wish:
-        return Wish(limit, cursor, q, sort or default)
+    ) -> ListQuery:
+        return ListQuery(limit, cursor, q, sort or default)
 
     return wish_of
 
@@ -223,17 +223,19 @@ GROUP_FIGURES: Final = (
     "group_reread_records",
     "group_unreplicated_records",
 )
-FlowWish = Annotated[Wish, Depends(wishes("flow", "flow", "state", *FLOW_FIGURES))]
-TopicWish = Annotated[Wish, Depends(wishes("-lag_seconds", "topic", "state", *TOPIC_FIGURES))]
+FlowWish = Annotated[ListQuery, Depends(wishes("flow", "flow", "state", *FLOW_FIGURES))]
+TopicWish = Annotated[ListQuery, Depends(wishes("-lag_seconds", "topic", "state", *TOPIC_FIGURES))]
 PartitionWish = Annotated[
-    Wish, Depends(wishes("-lag_seconds", "partition", "state", *PARTITION_FIGURES))
+    ListQuery, Depends(wishes("-lag_seconds", "partition", "state", *PARTITION_FIGURES))
 ]
-GroupWish = Annotated[Wish, Depends(wishes("-group_unreplicated_records", "group", *GROUP_FIGURES))]
-GroupPartitionWish = Annotated[Wish, Depends(wishes("partition", "partition", "lag"))]
-PositionWish = Annotated[Wish, Depends(wishes("partition", "partition", "lag", "state"))]
-ChangeWish = Annotated[Wish, Depends(wishes("-number", "number", "at"))]
-EventWish = Annotated[Wish, Depends(wishes("-at", "at"))]
-SettingWish = Annotated[Wish, Depends(wishes("-origin", "key", "origin"))]
+GroupWish = Annotated[
+    ListQuery, Depends(wishes("-group_unreplicated_records", "group", *GROUP_FIGURES))
+]
+GroupPartitionWish = Annotated[ListQuery, Depends(wishes("partition", "partition", "lag"))]
+PositionWish = Annotated[ListQuery, Depends(wishes("partition", "partition", "lag", "state"))]
+ChangeWish = Annotated[ListQuery, Depends(wishes("-number", "number", "at"))]
+EventWish = Annotated[ListQuery, Depends(wishes("-at", "at"))]
+SettingWish = Annotated[ListQuery, Depends(wishes("-origin", "key", "origin"))]
 
 
 def _spelled_out(text: object) -> object:
@@ -300,11 +302,11 @@ def group_of(
     return group or name
 
 
-KnownSight = Annotated[Sight, Depends(sight)]
+KnownSight = Annotated[FlowSnapshots, Depends(sight)]
 Asked = Annotated[Questions, Depends(questions)]
 Remembered = Annotated[History, Depends(history)]
 OneFlow = Annotated[FlowConfig, Depends(flow_of)]
-OneSeen = Annotated[Seen, Depends(seen_of)]
+OneSeen = Annotated[FlowSnapshot, Depends(seen_of)]
 OneGroup = Annotated[str, Depends(group_of)]
 
 

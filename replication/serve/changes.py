@@ -19,9 +19,8 @@ from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change, Order
 from replication.config.limits import LimitError, parse_bytes, parse_records
 from replication.config.tree import FlowConfig
 from replication.control.changed import changed, in_force
-from replication.control.sample import MOST_RECORDS
-from replication.control.steer import (
-    Steered,
+from replication.control.overrides import (
+    FlowOverrides,
     check,
     is_in,
     make,
@@ -29,12 +28,13 @@ from replication.control.steer import (
     open_steered,
     undo_of,
 )
+from replication.control.sample import MOST_RECORDS
 from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.observation import flow_document, text_of
 from replication.log import Log
 from replication.offsets.moved import GOALS, Goal, parse_goal
 from replication.serve import schemas
-from replication.serve.asked import Asked, ChangeWish, OneFlow, Value, Wish, page_of
+from replication.serve.asked import Asked, ChangeWish, ListQuery, OneFlow, Value, page_of
 from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES, ProblemError
 from replication.serve.questions import Questions
 from replication.serve.security import caller_of
@@ -229,7 +229,7 @@ _DOCUMENT: Final = re.compile(rb"^\{.*\}$", re.MULTILINE | re.DOTALL)
 _ONE_AT_A_TIME: Final = threading.Lock()
 
 
-class SampleWish(BaseModel):
+class SampleQuery(BaseModel):
     """The newest records of a topic, and a transform to try on them; none is the file's alone."""
 
     model_config = ConfigDict(extra="forbid")
@@ -247,7 +247,7 @@ class SampleWish(BaseModel):
 
 @router.post("/flows/{source}/{target}/sample", dependencies=[ASKS_CLUSTERS])
 def sample(
-    request: Request, response: Response, flow: OneFlow, asked: Asked, wanted: SampleWish
+    request: Request, response: Response, flow: OneFlow, asked: Asked, wanted: SampleQuery
 ) -> dict[str, Any]:
     """Shows records before and after transforms, with content; needs a token of the role write."""
     response.headers["Cache-Control"] = "no-store"
@@ -255,7 +255,7 @@ def sample(
 
 
 def answer_of(
-    request: Request, flow: FlowConfig, asked: Questions, wanted: SampleWish
+    request: Request, flow: FlowConfig, asked: Questions, wanted: SampleQuery
 ) -> dict[str, Any]:
     """Returns what the command prints as JSON, for whoever may write."""
     name = writer(request)
@@ -283,7 +283,7 @@ def answer_of(
     raise ProblemError(_STATUS.get(found["code"], 503), found["code"], found["text"])
 
 
-def _options(wanted: SampleWish) -> Iterator[str]:
+def _options(wanted: SampleQuery) -> Iterator[str]:
     yield f"--topic={wanted.topic}"
     yield f"--sample={wanted.records}"
     given = wanted.model_dump()
@@ -348,7 +348,7 @@ def changes(flow: OneFlow, asked: Asked, wish: ChangeWish) -> dict[str, Any]:
 def change(request: Request, flow: OneFlow, asked: Asked, wanted: ChangeOrder) -> dict[str, Any]:
     """Changes lists, pauses or limits of a running flow; needs a token of the role write."""
 
-    def new(steered: Steered) -> Change:
+    def new(steered: FlowOverrides) -> Change:
         try:
             items = map(_rate, wanted.items) if wanted.what == "limit" else wanted.items
             return new_change(
@@ -385,12 +385,12 @@ def newest(asked: Questions, flow: FlowConfig) -> dict[str, Any]:
         text = "what was changed is out of reach without Java; the command history shows it"
         return {**nothing, "problems": [text]}
     try:
-        return _history(asked, flow, Wish(limit=SHOWN, sort="-number"))
+        return _history(asked, flow, ListQuery(limit=SHOWN, sort="-number"))
     except ReplicationError as error:
         return {**nothing, "problems": [str(error)]}
 
 
-def _history(asked: Questions, flow: FlowConfig, wish: Wish) -> dict[str, Any]:
+def _history(asked: Questions, flow: FlowConfig, wish: ListQuery) -> dict[str, Any]:
     values: dict[str, Callable[[Change], Value]] = {
         "number": lambda change: float(change.number),
         "at": lambda change: change.at,
@@ -449,7 +449,7 @@ def _carry_out(
     flow: FlowConfig,
     asked: Questions,
     wanted: Stop,
-    new: Callable[[Steered], Change],
+    new: Callable[[FlowOverrides], Change],
 ) -> dict[str, Any]:
     given = Instruction(request, flow, wanted)
     # Imported here because it imports Spark, which a server does not start

@@ -38,7 +38,7 @@ from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TAB
 from replication.serve.changes import Accept, MoveOrder, Stop
 from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.security import COOKIE, caller_of
-from replication.serve.sight import History, Seen
+from replication.serve.sight import FlowSnapshot, History
 
 
 def is_rows(value: object) -> bool:
@@ -346,7 +346,9 @@ def log_out(request: Request) -> Response:
     return response
 
 
-def charts_of(remembered: History, seen: Seen, topic: str | None, seconds: int) -> list[Any]:
+def charts_of(
+    remembered: History, seen: FlowSnapshot, topic: str | None, seconds: int
+) -> list[Any]:
     """Returns the charts of a flow or topic: title, SVG, and the numbers as a table."""
     since = time.time() - seconds
 
@@ -411,7 +413,7 @@ async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
     """Shows what a transform makes of a topic's newest records; nothing is copied."""
     form = await form_of(request)
     given = {name: form[name] for name in _FIELDS if form.get(name)}
-    wanted = _valid(changes.SampleWish, given)
+    wanted = _valid(changes.SampleQuery, given)
     answer: dict[str, Any] = await run_in_threadpool(
         changes.answer_of, request, flow, asked, wanted
     )

@@ -23,7 +23,7 @@ from replication.metrics.limits import Limits
 from replication.serve.app import Parts, build_app
 from replication.serve.questions import Questions
 from replication.serve.security import SECONDS
-from replication.serve.sight import History, Listening, Sight
+from replication.serve.sight import FlowSnapshots, History, Listening
 from replication.serve.tokens import Followed, check_private, follow_tokens
 
 log = Log(__name__)
@@ -192,7 +192,7 @@ def serve_mirror(config: MirrorConfig, serve: ServeConfig, say: Callable[[str], 
     tokens = follow_tokens(serve.tokens_file)
     listener = open_listener(serve)
     with listener.socket, Listening(config) as listening:
-        sight = Sight((flow.flow for flow in config.flows), listening.look)
+        sight = FlowSnapshots((flow.flow for flow in config.flows), listening.look)
         questions = Questions(config)
         metrics = metrics_of(config, sight)
         history = History(sight, questions.figures)
@@ -203,7 +203,7 @@ def serve_mirror(config: MirrorConfig, serve: ServeConfig, say: Callable[[str], 
         server.run()
 
 
-def metrics_of(config: MirrorConfig, sight: Sight) -> MetricsPage:
+def metrics_of(config: MirrorConfig, sight: FlowSnapshots) -> MetricsPage:
     """Returns the series of all flows, as they were seen last."""
 
     def look() -> list[Observation]:

@@ -39,7 +39,7 @@ FIGURES: Final = (*REMEMBERED, *LATENCIES)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class FlowSnapshot:
     """What is known of one flow.
 
     Args:
@@ -73,11 +73,11 @@ class Seen:
         return self.is_silent and self.observation.state not in ENDED
 
 
-Look = Callable[[Flow], Seen]
+Look = Callable[[Flow], FlowSnapshot]
 """Tells what was heard of a flow; does not wait."""
 
 
-class Sight:
+class FlowSnapshots:
     """All flows of a configuration, as they were seen last, with their figures of two hours."""
 
     def __init__(self, flows: Iterable[Flow], look: Look) -> None:
@@ -85,7 +85,7 @@ class Sight:
         self._look = look
         self._memories: Mapping[Flow, Memory] = {flow: Memory() for flow in self.flows}
 
-    def see(self, flow: Flow) -> Seen:
+    def see(self, flow: Flow) -> FlowSnapshot:
         """Returns what is known of *flow* now."""
         seen = self._look(flow)
         if seen.observation is not None:
@@ -192,7 +192,7 @@ Stored = Callable[[Flow, str | None, float], list[tuple[float, dict[str, float |
 class History:
     """Figures over time: of memory, and as the table has *stored* them where it is in reach."""
 
-    sight: Sight
+    sight: FlowSnapshots
     stored: Stored | None = None
 
     def points(self, flow: Flow, figure: str, topic: str | None, since: float) -> list[Point]:
@@ -219,7 +219,7 @@ class Listening(AbstractContextManager["Listening"]):
     def __init__(self, config: MirrorConfig) -> None:
         waiting = "what the flows publish is still being read"
         self._config = config
-        self._seen = {flow.flow: Seen(flow.flow, text=waiting) for flow in config.flows}
+        self._seen = {flow.flow: FlowSnapshot(flow.flow, text=waiting) for flow in config.flows}
         self._is_complete = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="listen", daemon=True)
@@ -234,7 +234,7 @@ class Listening(AbstractContextManager["Listening"]):
         self._over.set()
         self._thread.join(_END_SECONDS)
 
-    def look(self, flow: Flow) -> Seen:
+    def look(self, flow: Flow) -> FlowSnapshot:
         """Returns what was heard of *flow*; does not wait."""
         return self._seen[flow]
 
@@ -252,7 +252,7 @@ class Listening(AbstractContextManager["Listening"]):
             found = answers.ask(LISTEN_SECONDS, are_tables_wanted=False)
             self._seen = {answer.flow: seen_of(answer) for answer in found}
         except ReplicationError as error:  # no job ever began here
-            self._seen = {flow: Seen(flow, text=str(error)) for flow in self._seen}
+            self._seen = {flow: FlowSnapshot(flow, text=str(error)) for flow in self._seen}
             self._over.wait(LISTEN_SECONDS)
         except Exception:  # the thread's edge: the next turn may do better
             log.exception("serve_failed", text="please report this")
@@ -260,10 +260,10 @@ class Listening(AbstractContextManager["Listening"]):
         self._is_complete.set()
 
 
-def seen_of(answer: FlowAnswer) -> Seen:
+def seen_of(answer: FlowAnswer) -> FlowSnapshot:
     """Returns what an answer says of a flow."""
     word = answer.heard.word
     text = answer.why if word else "; ".join(filter(None, (answer.why, answer.heard.why_not)))
     observed = word.observed if word else None
     is_silent = answer.state == "silent"
-    return Seen(answer.flow, observed, is_silent, text, str(answer.state), answer.standbys)
+    return FlowSnapshot(answer.flow, observed, is_silent, text, str(answer.state), answer.standbys)

@@ -21,7 +21,7 @@ from replication.config.changes import (
     HIGHEST,
     NO_CHANGES,
     Change,
-    Steering,
+    Overrides,
     fold,
     id_in,
     parse_change,
@@ -104,7 +104,7 @@ class ChangeFiles:
     files: RequestFiles
     state_dir: str
     flow: Flow
-    steering: Steering = NO_CHANGES
+    steering: Overrides = NO_CHANGES
     is_read: bool = False
     lost: frozenset[str] = frozenset()
     _missing: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class ChangeFiles:
         with self._lock:
             return dict(self._unread)
 
-    def read(self) -> Steering:
+    def read(self) -> Overrides:
         """Lists the objects until all of them are read, and returns what they come to.
 
         Raises:
@@ -135,7 +135,7 @@ class ChangeFiles:
         self.is_read = True
         return steering
 
-    def take(self, paths: Collection[str]) -> Steering:
+    def take(self, paths: Collection[str]) -> Overrides:
         """Reads those objects among *paths*, a listing, that are new; returns what all come to.
 
         What was read stays: an object is deleted only when a base has its change.

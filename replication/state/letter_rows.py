@@ -12,7 +12,7 @@ from datetime import datetime, timezone
 from typing import Any, Final, Literal, cast
 
 from replication.model import Flow
-from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.offsets.dead_letter import DeadLetter, DeadLetterId
 from replication.state.stored_table import literal, names
 from replication.state.table_reader import StateReader
 
@@ -118,7 +118,7 @@ def _kept(flow: Flow, row: Mapping[str, Any]) -> KeptLetter:
     )
     key, value = (None if row[name] is None else bytes(row[name]) for name in ("key", "value"))
     letter = DeadLetter(
-        flow, LetterId(*(row[name] for name in KEYS)), row["stage"], row["reason"],
+        flow, DeadLetterId(*(row[name] for name in KEYS)), row["stage"], row["reason"],
         row["timestamp_ms"], key, value, headers, is_read=row["is_read"],
     )  # fmt: skip
     return KeptLetter(

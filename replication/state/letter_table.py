@@ -1,7 +1,7 @@
 """The table ``dead_letters`` for the owner of a flow, who writes it."""
 
 from replication.model import Flow
-from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.offsets.dead_letter import DeadLetter, DeadLetterId
 from replication.state.letter_rows import (
     DEAD_LETTERS,
     KeptLetter,
@@ -14,7 +14,7 @@ from replication.state.table_reader import StateReader
 from replication.state.tables import Tables
 
 
-class LetterTable:
+class DeadLetterTable:
     """The letters of one flow, for its owner."""
 
     def __init__(self, tables: Tables, reader: StateReader, flow: Flow) -> None:
@@ -22,7 +22,7 @@ class LetterTable:
         self._reader = reader
         self._flow = flow
 
-    def place(self, letter: LetterId) -> str | None:
+    def place(self, letter: DeadLetterId) -> str | None:
         """Returns the place of *letter* as its row has it; None if there is no row.
 
         Raises:
@@ -43,7 +43,7 @@ class LetterTable:
         """
         self._tables.append(DEAD_LETTERS, [row_of(letter, place, state)])
 
-    def letters(self) -> dict[LetterId, KeptLetter]:
+    def letters(self) -> dict[DeadLetterId, KeptLetter]:
         """Returns all letters, also those that were copied again.
 
         Raises:

@@ -29,7 +29,7 @@ from replication.foreign_json import read_json
 from replication.log import Log
 from replication.log_events import Event
 from replication.model import Flow, Job, NewEvent, Position, Reaction, TopicPartition
-from replication.offsets.dead_letter import LetterId
+from replication.offsets.dead_letter import DeadLetterId
 from replication.offsets.guard import Accepted, StartOffset
 from replication.offsets.moved import Moving
 from replication.state.change_files import ChangeFiles
@@ -553,13 +553,13 @@ def request_moves(
 
 
 @dataclass(frozen=True, slots=True)
-class LetterRequest(OwnerRequest):
+class DeadLetterRequest(OwnerRequest):
     """The dead letters *ids* are to be copied again."""
 
     KIND = "letters"
     FORM: ClassVar[Form] = {"letters": (_is_list_of(lambda _row: True), "letters must be a list")}
 
-    ids: tuple[LetterId, ...]
+    ids: tuple[DeadLetterId, ...]
     request: Request = NEW
 
     @property
@@ -567,7 +567,7 @@ class LetterRequest(OwnerRequest):
         return (self.ids,)
 
     @classmethod
-    def _made(cls, request: Request, values: Sequence[Any]) -> "LetterRequest":
+    def _made(cls, request: Request, values: Sequence[Any]) -> "DeadLetterRequest":
         (letters,) = values
         return cls(tuple(map(_letter, letters)), request)
 
@@ -579,24 +579,24 @@ class LetterRequest(OwnerRequest):
         return self.request.event(what, "retry")
 
 
-class LetterRequests(OwnerRequests[LetterRequest]):
+class DeadLetterRequests(OwnerRequests[DeadLetterRequest]):
     """Which dead letters are to be copied again, on the way from a command to the owner."""
 
-    of = LetterRequest
+    of = DeadLetterRequest
 
 
 def request_letters(
-    access: StateAccess, flow: Flow, ids: Collection[LetterId], reason: str = ""
+    access: StateAccess, flow: Flow, ids: Collection[DeadLetterId], reason: str = ""
 ) -> None:
     """Asks for letters to be copied again, as `ask_owner` does."""
-    ask_owner(access, flow, [LetterRequest(tuple(sorted(ids)))], reason)
+    ask_owner(access, flow, [DeadLetterRequest(tuple(sorted(ids)))], reason)
 
 
-def _letter(row: object) -> LetterId:
+def _letter(row: object) -> DeadLetterId:
     kinds = [str, str, int, int]
     if not isinstance(row, list) or [type(part) for part in row] != kinds:
         raise ValueError("a letter is a list of topic, topic id, partition and offset")
-    return LetterId(*row)
+    return DeadLetterId(*row)
 
 
 # Asks the process that runs a flow to write its offset map now, for a command that reads it.

@@ -33,7 +33,7 @@ from replication.config.home import home
 from replication.demo.brokers import BrokerSettings, two_clusters
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import percentile
-from tests.bench.latency import WARM_UP_SECONDS, Copies, Pace, copies_seen
+from tests.bench.latency import WARM_UP_SECONDS, Copies, PollInterval, copies_seen
 from tests.bench.options import add_setting_option, assignments, new_parser, positive
 from tests.bench.peers import MM2_JVM, MODES, Contender, Mirror, PlainCopy, Race, running
 from tests.bench.program import BROKER_HEAP_MB
@@ -150,9 +150,9 @@ def contender(options: argparse.Namespace) -> Contender:
     return Mirror(mode=options.mode, settings=settings)
 
 
-def _pace(options: argparse.Namespace, steps: int) -> Pace:
+def _pace(options: argparse.Namespace, steps: int) -> PollInterval:
     seconds = options.alone or QUIET_SECONDS + steps * BETWEEN_SECONDS + SETTLE_SECONDS
-    return Pace(
+    return PollInterval(
         partitions=options.partitions,
         size_bytes=100,
         records_per_second=options.rate,

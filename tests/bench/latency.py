@@ -32,7 +32,7 @@ class LatencyError(Exception):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pace:
+class PollInterval:
     """What is produced. After a warm-up, *seconds* of it count."""
 
     partitions: int
@@ -112,7 +112,7 @@ class Copies:
         return (len(self) - 1) * 1e9 / (max(self.produced_ns) - min(self.produced_ns))
 
 
-def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -> Copies:
+def copies_seen(source: str, target: str, topics: tuple[str, str], pace: PollInterval) -> Copies:
     """Produces at the given pace and returns the records that count, as their copies were seen.
 
     Args:
@@ -141,7 +141,7 @@ def copies_seen(source: str, target: str, topics: tuple[str, str], pace: Pace) -
     return seen
 
 
-def summary(copies: Copies, pace: Pace, used: Usage, wall_seconds: float) -> Latency:
+def summary(copies: Copies, pace: PollInterval, used: Usage, wall_seconds: float) -> Latency:
     """The percentiles of *copies*."""
     ascending = copies.ascending_ms()
     return Latency(
@@ -173,7 +173,7 @@ def _receive(pipe: Connection, timeout_seconds: float) -> Any:  # noqa: ANN401 -
         raise LatencyError("the latency consumer failed; its error is above") from error
 
 
-def _produce(bootstrap: str, topic: str, pace: Pace) -> None:
+def _produce(bootstrap: str, topic: str, pace: PollInterval) -> None:
     row = pace.records_in_a_row
     linger_ms = 0 if row == 1 else 1  # with a request for each record, the producer fills a core
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": linger_ms, "log_level": 0})
@@ -199,7 +199,7 @@ def _queued(producer: Producer, topic: str, value: bytes, partition: int) -> boo
     return True
 
 
-def _consume(bootstrap: str, topic: str, pace: Pace, pipe: Connection) -> None:
+def _consume(bootstrap: str, topic: str, pace: PollInterval, pipe: Connection) -> None:
     settings: dict[str, Any] = {
         "bootstrap.servers": bootstrap,
         "group.id": "bench-latency",  # the client requires one; it never joins
@@ -218,7 +218,7 @@ def _end(consumer: Consumer, topic: str, partition: int) -> TopicPartition:
     return TopicPartition(topic, partition, end)
 
 
-def _seen(consumer: Consumer, pace: Pace) -> Copies:
+def _seen(consumer: Consumer, pace: PollInterval) -> Copies:
     seen = Copies()
     for _ in range(pace.records):
         record = consumer.poll(PATIENCE_SECONDS)  # consume() would wait for a full batch

@@ -11,7 +11,7 @@ from typing import Final
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import create_topic
 from replication.kafka.cluster import Cluster
-from tests.bench.latency import WARM_UP_SECONDS, Copies, Latency, Pace, copies_seen, summary
+from tests.bench.latency import WARM_UP_SECONDS, Copies, Latency, PollInterval, copies_seen, summary
 from tests.bench.load import Load, Log, delete, into_page_cache
 from tests.bench.peers import TARGET, Contender, Race, running
 from tests.bench.throughput import START_TIMEOUT_SECONDS, Throughput, throughput
@@ -158,8 +158,8 @@ class Course:
         delete(bootstrap, WARM_UP)
         return seen
 
-    def _pace(self, rate: float, seconds: float) -> Pace:
-        return Pace(
+    def _pace(self, rate: float, seconds: float) -> PollInterval:
+        return PollInterval(
             partitions=self._load.partitions,
             size_bytes=self._load.size_bytes,
             records_per_second=rate,

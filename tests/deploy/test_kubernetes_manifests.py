@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.kubernetes import MANIFESTS
 from tests.support.manifests import one, pods, rendered
@@ -131,7 +131,7 @@ def test_the_probes_of_serve_are_answered_by_the_file_of_the_manifests(
     file = tmp_path / "mirror.yaml"
     file.write_text(f"{text.replace(named, str(tokens))}\nrest.port: 0\n", encoding="utf-8")
 
-    with serving_file(file, Seen) as served:
+    with serving_file(file, FlowSnapshot) as served:
         port = served.host.rpartition(":")[2]
         here = Served(f"http://127.0.0.1:{port}", {"Host": f"10.0.0.7:{port}"})
         assert here.ask("/livez").status == 421, "the kubelet's own way to ask"

@@ -49,7 +49,7 @@ DOORS = {
     "deploy": {"arguments"},
     "serve": {"run", "tokens"},
     "flows": {
-        "board",
+        "flow_metrics",
         "checkpoints",
         "context",
         "heartbeats",
@@ -62,7 +62,7 @@ DOORS = {
         "replicate.generations",
         "replicate.loop",
         "supervised",
-        "tally",
+        "run_summary",
     },
     "positions": {
         "compare",
@@ -72,7 +72,7 @@ DOORS = {
         "originals",
         "place",
         "refine",
-        "sides",
+        "flow_clients",
         "survey",
     },
     "upkeep": {"groups", "prepare", "schemas", "settings"},

@@ -10,7 +10,7 @@ import yaml
 
 from replication.config.file import load_config
 from replication.figures.observation import EventRow, Observation, PartitionFigures, TopicFigures
-from replication.figures.words import Holder
+from replication.figures.status_store import Holder
 from replication.flows.publisher import FlowPublisher
 from replication.model import Flow
 from replication.state.delta import LocalTable

@@ -12,12 +12,12 @@ from replication.demo.brokers import Broker
 from replication.demo.workload import create_topic
 from replication.figures.lag import steady
 from replication.figures.observation import Code, Condition, Observation
-from replication.figures.words import Holder
+from replication.figures.status_store import Holder
 from replication.flows.checkpoints import Checkpoints
 from replication.flows.heartbeats import emit_once
 from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.observer import RareQuestions
-from replication.flows.observe.sight import FlowSight
+from replication.flows.observe.sight import FlowObserver
 from replication.flows.publisher import FlowPublisher
 from replication.model import Committed, TopicPartition
 from replication.state.tables import Tables
@@ -47,7 +47,7 @@ def test_a_group_is_blocked_while_it_is_active_on_the_target(
     config = config_of(clusters, topic_name, {"sync.group.offsets.enabled": "true"})
     context = replicated(spark, tmp_path, config)
     commit(clusters[0], group, {TopicPartition(topic_name, 0): Committed(40)})
-    checkpoints, sight = Checkpoints(context), FlowSight(context, "mirror")
+    checkpoints, sight = Checkpoints(context), FlowObserver(context, "mirror")
     consumer = Consumer({"bootstrap.servers": clusters[1].bootstrap, "group.id": group})
     consumer.subscribe([f"A.{topic_name}"])
     until(lambda: consumer.poll(0.1) is None and consumer.assignment(), 30)
@@ -74,7 +74,7 @@ def test_a_target_that_keeps_less_is_said_until_it_keeps_as_much(
     config = flow_config(source, target, topic_name, {"sync.topic.configs.enabled": "false"})
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
     flow.until(lambda: flow.context.board.look().state.activity == "replicating")
-    sight = FlowSight(flow.context, "replicate")
+    sight = FlowObserver(flow.context, "replicate")
 
     RareQuestions().ask(sight)
     (less,) = held(sight.look(steady(), None), "target-keeps-less")
@@ -101,7 +101,7 @@ def test_heartbeats_that_stop_are_missing_until_they_come_again(
     (pair,) = [one for one in config.heartbeats if one.alias == config.flows[0].source.alias]
     emit_once(pair)
     flow = RunningFlow(spark, tmp_path, config.flows[0], "microbatch")
-    sight = FlowSight(flow.context, "mirror", beat_seconds=pair.interval_seconds)
+    sight = FlowObserver(flow.context, "mirror", beat_seconds=pair.interval_seconds)
 
     def newest() -> float:
         return sight.look(steady(), None).figures.get("heartbeat_timestamp_seconds", 0.0)
@@ -131,7 +131,7 @@ def test_the_clock_of_a_cluster_is_compared_with_this_machines(
     config = flow_config(*clusters, "none", flow=unique_flow())
     context = flow_context(spark, Tables(spark, tmp_path.as_uri()), config)
     publisher, alias = FlowPublisher(config), config.target.alias
-    sight = FlowSight(context, "mirror", lambda of: publisher.skew if of == alias else None)
+    sight = FlowObserver(context, "mirror", lambda of: publisher.skew if of == alias else None)
     holder = Holder(1, "member", "host/A->B/1")
     context.outages.begin()
     with context.outages, closing(publisher):
@@ -163,7 +163,7 @@ def test_a_cluster_that_nothing_is_written_to_is_asked_for_its_time(
     config = flow_config(*clusters, "none", flow=unique_flow())
     context = flow_context(spark, Tables(spark, tmp_path.as_uri()), config)
     clocks, alias = Clocks(lambda _alias: None), config.source.alias
-    sight = FlowSight(context, "mirror", clocks.skew)
+    sight = FlowObserver(context, "mirror", clocks.skew)
 
     def looked() -> Observation:
         clocks.ask(config.source)

@@ -21,7 +21,7 @@ from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
 from tests.support.flows import RunningFlow, flow_config, flow_context
 from tests.support.gate.clock import Limit
-from tests.support.known_load import Seen, load, observing
+from tests.support.known_load import FlowSnapshot, load, observing
 from tests.support.local import Clusters, Until
 from tests.support.process_tree import paused
 from tests.support.waiting import measured
@@ -207,7 +207,7 @@ def test_an_idle_topic_and_one_with_transactions_have_no_lag(
     flow.stop()
 
 
-def position(seen: Seen) -> float | None:
+def position(seen: FlowSnapshot) -> float | None:
     """The next source offset of the only partition."""
     return seen.last.topics[0].partitions[0].figures.get("position")
 

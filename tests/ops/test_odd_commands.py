@@ -18,7 +18,7 @@ from replication.figures.observation import (
     PartitionFigures,
     TopicFigures,
 )
-from replication.figures.words import Holder
+from replication.figures.status_store import Holder
 from replication.flows.publisher import FlowPublisher
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm

@@ -17,7 +17,7 @@ from replication.figures.observation import Observation  # noqa: TC001
 from replication.serve.answers import freshness_answer
 from replication.serve.questions import Questions
 from replication.serve.security import COOKIE
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.path_prefix import prefixing
 from tests.support.serving import AB, EVIL, GROUPS, Served, observed, serving
@@ -83,7 +83,7 @@ class Known(Questions):
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     look = observed()
     folder = tmp_path_factory.mktemp("serve")
-    with serving(folder, lambda flow: Seen(flow, look, standbys=1), asking=Known) as found:
+    with serving(folder, lambda flow: FlowSnapshot(flow, look, standbys=1), asking=Known) as found:
         yield found
 
 
@@ -188,9 +188,9 @@ def test_keys_lead_everywhere(page: Page, served: Served) -> None:
 def test_a_page_renews_itself_and_says_when_it_cannot(browser: Browser, tmp_path: Path) -> None:
     begin = time.time()
 
-    def look(_: object) -> Seen:
+    def look(_: object) -> FlowSnapshot:
         lag = {"lag_seconds": round(time.time() - begin, 1)}
-        return Seen(AB, replace(observed(), figures=lag))
+        return FlowSnapshot(AB, replace(observed(), figures=lag))
 
     page = browser.new_context().new_page()
     with serving(tmp_path, look) as served:
@@ -225,7 +225,7 @@ def test_a_page_that_stays_open_for_a_day_keeps_nothing(browser: Browser, tmp_pa
         found = devtools.send("Performance.getMetrics")["metrics"]
         return {one["name"]: one["value"] for one in found}
 
-    with serving(tmp_path, lambda flow: Seen(flow, look)) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, look)) as served:
         page.goto(f"{served.url}/flows/A/B")
         first, last = kept(RENEWALS // 10), kept(RENEWALS)
     for name in ("Nodes", "Documents", "JSEventListeners"):
@@ -237,7 +237,7 @@ def test_a_page_that_stays_open_for_a_day_keeps_nothing(browser: Browser, tmp_pa
 def test_five_thousand_topics_are_a_page_of_a_hundred(browser: Browser, tmp_path: Path) -> None:
     look: Observation = observed(5000)
     page = browser.new_context().new_page()
-    with serving(tmp_path, lambda flow: Seen(flow, look)) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, look)) as served:
         page.goto(f"{served.url}/flows/A/B")
         assert page.locator("tr[data-topic]").count() == 100
         assert len(page.content()) < 200_000
@@ -251,7 +251,7 @@ def test_five_thousand_partitions_are_a_page_of_a_hundred_within_a_second(
 ) -> None:
     look = observed(1, partitions=5000)
     page = browser.new_context().new_page()
-    with serving(tmp_path, lambda flow: Seen(flow, look)) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, look)) as served:
         page.goto(f"{served.url}/")  # a browser's first page takes longer
         with in_time(1, "a page of 5000 partitions"):
             page.goto(f"{served.url}/flows/A/B/topics/orders-00000")
@@ -268,7 +268,7 @@ def test_whoever_may_write_changes_a_flow_on_its_page(page: Page, tmp_path: Path
     silent = [f"{alias}.default.api.timeout.ms: 2000" for alias in "AB"]
     settings = [f"rest.tokens.file: {tokens}", *silent]
     page.set_viewport_size({"width": 390, "height": 844})
-    with serving(tmp_path, lambda flow: Seen(flow, observed()), settings) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed()), settings) as served:
         page.context.add_cookies([{"name": COOKIE, "value": secret, "url": served.url}])
         page.goto(f"{served.url}/flows/A/B")
         page.get_by_role("combobox", name="change").select_option("limit")
@@ -300,7 +300,7 @@ def test_a_proxy_may_put_something_before_all_paths(page: Page, tmp_path: Path) 
     look = observed()
     settings = ["rest.path.prefix: /mirror"]
     with (
-        serving(tmp_path, lambda flow: Seen(flow, look), settings) as served,
+        serving(tmp_path, lambda flow: FlowSnapshot(flow, look), settings) as served,
         prefixing(served.host, "/mirror") as outside,
     ):
         page.goto(f"{outside}/mirror/")

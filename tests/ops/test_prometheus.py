@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from replication.app.http_server import Pulse, served
+from replication.app.http_server import Liveness, served
 from replication.demo.brokers import free_port
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.figures.observation import GroupFigures, Observation
@@ -187,7 +187,7 @@ def served_flow(flow: MadeUp) -> Iterator[int]:
     """The port at which the driver's server shows *flow*."""
     port = free_port()
     metrics = parse_settings({**ONE_FLOW, "metrics.port": str(port)}).metrics
-    with served(metrics, (), flow.look, Pulse()):
+    with served(metrics, (), flow.look, Liveness()):
         yield port
 
 

@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 
 from replication.figures.observation import Observation, document
 from replication.figures.registry import FIGURES, names_at
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from tests.support.serving import AB, GROUPS, Served, observed, serving
 
 TOPICS = 5000
@@ -23,7 +23,7 @@ AT = "/api/v1/flows/A/B"
 @pytest.fixture(scope="module")
 def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     folder = tmp_path_factory.mktemp("serve")
-    with serving(folder, lambda flow: Seen(flow, LOOK)) as found:
+    with serving(folder, lambda flow: FlowSnapshot(flow, LOOK)) as found:
         yield found
 
 
@@ -104,7 +104,9 @@ def test_an_answer_that_is_known_is_not_sent_again(served: Served) -> None:
 
 
 def test_a_flow_of_which_nothing_was_heard_is_unknown_not_healthy(tmp_path: Path) -> None:
-    with serving(tmp_path, lambda flow: Seen(flow, None, text="the topic is empty")) as served:
+    with serving(
+        tmp_path, lambda flow: FlowSnapshot(flow, None, text="the topic is empty")
+    ) as served:
         found = served.ask(AT).json
         topics = served.ask(f"{AT}/topics").json
     assert (found["state"], found["health"], found["stale"]) == ("unknown", None, True)
@@ -114,7 +116,7 @@ def test_a_flow_of_which_nothing_was_heard_is_unknown_not_healthy(tmp_path: Path
 
 
 def test_a_silent_flow_keeps_its_last_word(tmp_path: Path) -> None:
-    seen = Seen(AB, observed(), is_silent=True, text="nothing was heard for 93 s")
+    seen = FlowSnapshot(AB, observed(), is_silent=True, text="nothing was heard for 93 s")
     with serving(tmp_path, lambda _: seen) as served:
         found = served.ask(AT).json
     assert (found["state"], found["last_state"], found["stale"]) == ("silent", "running", True)
@@ -123,9 +125,9 @@ def test_a_silent_flow_keeps_its_last_word(tmp_path: Path) -> None:
 def test_what_is_remembered_has_steps(tmp_path: Path) -> None:
     looks = iter(range(1000))
 
-    def look(_: object) -> Seen:
+    def look(_: object) -> FlowSnapshot:
         number = next(looks)
-        return Seen(AB, changed(observed(), number))
+        return FlowSnapshot(AB, changed(observed(), number))
 
     with serving(tmp_path, look) as served:
         for _ in range(4):
@@ -142,7 +144,7 @@ def changed(look: Observation, number: int) -> Observation:
 
 def test_no_request_of_a_machine_finds_an_answer_that_is_not_described(tmp_path: Path) -> None:
     """Schemathesis makes requests of all kinds from the description, and checks the answers."""
-    with serving(tmp_path, lambda flow: Seen(flow, observed())) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed())) as served:
         ran = try_all(served, tmp_path)
     assert ran.returncode == 0, ran.stdout[-6000:] + ran.stderr[-2000:]
 

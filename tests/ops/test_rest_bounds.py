@@ -16,7 +16,7 @@ from replication.model import Flow
 from replication.offsets.guard import StartOffset
 from replication.serve.bounds import AT_ONCE, WAITING
 from replication.serve.questions import Figures, Questions
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.serving import Served, observed, serving
 from tests.support.waiting import wait_until
@@ -96,7 +96,7 @@ def silent(tmp_path: Path) -> Iterator[tuple[Served, Silent]]:
     tokens.touch(0o600)
     tokens.write_text(writer.line(), encoding="utf-8")
     settings = [f"rest.tokens.file: {tokens}"]
-    with serving(tmp_path, lambda flow: Seen(flow, observed()), settings, asking) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed()), settings, asking) as served:
         try:
             headers = {"Authorization": f"Bearer {secret}"}
             yield replace(served, headers=headers, patience=PATIENCE_SECONDS), made[0]

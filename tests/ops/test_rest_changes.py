@@ -12,9 +12,9 @@ from urllib.parse import urlencode
 
 import pytest
 
-from replication.control.steer import new_change
+from replication.control.overrides import new_change
 from replication.model import Flow
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from replication.state.change_files import Applied, ChangeFiles
 from replication.state.files import LocalFiles
@@ -29,7 +29,7 @@ EFFECT = ("topics_come", "topics_go", "pauses", "resumes", "groups_come", "group
 
 
 @dataclass(frozen=True)
-class Steered:
+class FlowOverrides:
     """A server, what its state directory has, and the tokens of both roles."""
 
     served: Served
@@ -59,19 +59,19 @@ class Steered:
 
 
 @pytest.fixture
-def steered(tmp_path: Path) -> Iterator[Steered]:
+def steered(tmp_path: Path) -> Iterator[FlowOverrides]:
     (reader, read), (writer, write) = new_token("ann", "read"), new_token("bob", "write")
     tokens, state = tmp_path / "tokens", tmp_path / "state"
     tokens.touch(0o600)
     tokens.write_text(f"{reader.line()}\n{writer.line()}\n", encoding="utf-8")
     (state / "_locks").mkdir(parents=True)  # as of a job that began there
     settings = [*LISTS, f"rest.tokens.file: {tokens}"]
-    with serving(tmp_path, lambda flow: Seen(flow, observed()), settings) as served:
-        yield Steered(served, ChangeFiles(LocalFiles(), state.as_uri(), FLOW), read, write)
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed()), settings) as served:
+        yield FlowOverrides(served, ChangeFiles(LocalFiles(), state.as_uri(), FLOW), read, write)
 
 
 def test_a_change_names_its_token_and_is_undone_by_its_number(
-    steered: Steered, said: SaidLines
+    steered: FlowOverrides, said: SaidLines
 ) -> None:
     shown = steered.post(what="limit", items=["bytes=5MB"])
     while_shown = steered.changes.read().changes
@@ -95,7 +95,7 @@ def test_a_change_names_its_token_and_is_undone_by_its_number(
     assert requested == [("limit", "bob", "CHG-117"), ("undo", "bob", "too low")]
 
 
-def test_the_history_says_who_why_and_what_a_process_follows(steered: Steered) -> None:
+def test_the_history_says_who_why_and_what_a_process_follows(steered: FlowOverrides) -> None:
     first = steered.changes.write(new_change(FLOW, "limit", ["records=500"], reason="by hand"))
     steered.changes.publish(Applied(1, frozenset({first.name}), "etl-7", "now", 3))
     steered.made(what="limit", items=["records=900"], reason="CHG-118")
@@ -133,7 +133,7 @@ def test_the_history_says_who_why_and_what_a_process_follows(steered: Steered) -
     ],
 )
 def test_what_cannot_be_done_is_refused(
-    steered: Steered, body: dict[str, object], says: str
+    steered: FlowOverrides, body: dict[str, object], says: str
 ) -> None:
     refused = steered.post(**body, **({} if "dry_run" in body else {"dry_run": False}))
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_done_is_refused(
     assert steered.changes.read().changes == ()
 
 
-def test_only_the_role_write_may_change_a_flow(steered: Steered) -> None:
+def test_only_the_role_write_may_change_a_flow(steered: FlowOverrides) -> None:
     steered.made(what="limit", items=["bytes=5MB"])
 
     denied = [
@@ -168,7 +168,7 @@ def test_only_the_role_write_may_change_a_flow(steered: Steered) -> None:
 
 @pytest.mark.parametrize("body", [{"what": "topics.add", "items": ["clicks"]}, {"what": "pause"}])
 def test_a_cluster_that_does_not_answer_is_said_and_the_change_is_made(
-    steered: Steered, body: dict[str, object]
+    steered: FlowOverrides, body: dict[str, object]
 ) -> None:
     made = steered.made(**body)
 
@@ -179,7 +179,7 @@ def test_a_cluster_that_does_not_answer_is_said_and_the_change_is_made(
     assert [change.what for change in steered.changes.read().in_force] == [body["what"]]
 
 
-def test_a_form_shows_first_and_then_changes(steered: Steered) -> None:
+def test_a_form_shows_first_and_then_changes(steered: FlowOverrides) -> None:
     fields = {"what": "limit", "items": "bytes=5MB, records=900", "reason": EVIL}
     shown = steered.submit("/flows/A/B/changes", **fields)
     while_shown = steered.changes.read().changes
@@ -202,7 +202,7 @@ def test_a_form_shows_first_and_then_changes(steered: Steered) -> None:
     assert [each["state"] for each in steered.history()] == ["in force", "undone"]
 
 
-def test_a_form_that_asks_for_nothing_is_told_so(steered: Steered) -> None:
+def test_a_form_that_asks_for_nothing_is_told_so(steered: FlowOverrides) -> None:
     wrong = steered.submit("/flows/A/B/changes", what="topics.add", confirmed="yes")
     unknown = steered.submit("/flows/A/B/changes", what="drop", confirmed="yes")
 
@@ -226,14 +226,14 @@ def test_a_form_that_asks_for_nothing_is_told_so(steered: Steered) -> None:
     ],
 )
 def test_a_form_with_a_wrong_field_names_it(
-    steered: Steered, form: str, fields: dict[str, str], says: str
+    steered: FlowOverrides, form: str, fields: dict[str, str], says: str
 ) -> None:
     refused = steered.submit(f"/flows/A/B/{form}", **fields, confirmed="yes")
 
     assert (refused.status, says in refused.text) == (422, True), refused.text
 
 
-def test_the_page_shows_the_newest_and_rest_has_all_of_them(steered: Steered) -> None:
+def test_the_page_shows_the_newest_and_rest_has_all_of_them(steered: FlowOverrides) -> None:
     for number in range(25):
         steered.changes.write(new_change(FLOW, "limit", [f"records={number + 100}"]))
 
@@ -247,7 +247,7 @@ def test_the_page_shows_the_newest_and_rest_has_all_of_them(steered: Steered) ->
     assert (numbers, rest["next"]) == (list(range(25, 0, -1)), None)
 
 
-def test_a_path_names_all_of_its_methods(steered: Steered) -> None:
+def test_a_path_names_all_of_its_methods(steered: FlowOverrides) -> None:
     refused = steered.served.ask(CHANGES, "DELETE", headers=bearer(steered.write))
     undo = steered.get(f"{CHANGES}/1/undo")
 
@@ -256,7 +256,7 @@ def test_a_path_names_all_of_its_methods(steered: Steered) -> None:
 
 
 def test_a_history_that_cannot_be_read_leaves_the_rest_of_the_page(
-    steered: Steered, tmp_path: Path
+    steered: FlowOverrides, tmp_path: Path
 ) -> None:
     (tmp_path / "state" / "_control").write_text("no folder", encoding="utf-8")
 
@@ -270,7 +270,7 @@ def test_a_history_that_cannot_be_read_leaves_the_rest_of_the_page(
 
 
 def test_an_empty_state_directory_and_a_half_written_change_are_said(
-    steered: Steered, tmp_path: Path
+    steered: FlowOverrides, tmp_path: Path
 ) -> None:
     (tmp_path / "state" / "_locks").rmdir()
     before = steered.get().json

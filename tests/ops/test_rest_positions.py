@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.file import load_config
 from replication.demo.workload import create_topic
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from replication.state.requests import pending_moves
 from tests.support.local import Clusters
@@ -44,7 +44,7 @@ def test_a_position_is_shown_and_moved(
             return served.ask(f"{AT}/{path}", headers=headers)
         return served.ask(f"{AT}/{path}", "POST", json.dumps(body), headers)
 
-    with serving_file(file, lambda name: Seen(name, observed())) as served:
+    with serving_file(file, lambda name: FlowSnapshot(name, observed())) as served:
         shown = ask(read, f"positions?topic={topic_name}")
         denied = ask(read, "move", topic=topic_name, to="-10", dry_run=False)
         wrong = [ask(write, "move", topic=topic_name, to=to) for to in ("soon", True, None, 1.5)]

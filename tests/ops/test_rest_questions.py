@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.model import Committed, TopicPartition
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.state.locks import hold_jobs
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.groups import commit
@@ -35,7 +35,7 @@ def test_whoever_runs_the_flow_writes_its_map_before_an_answer(
     def translated(served: Served) -> object:
         return served.ask(f"{AT}/translate?topic={topic_name}&partition=0&offset=60").json
 
-    with serving_file(file, lambda name: Seen(name, observed())) as served:
+    with serving_file(file, lambda name: FlowSnapshot(name, observed())) as served:
         nobody = translated(served)  # no process has the flow, as far as its lock tells
         with hold_jobs(flow.tables.root, [config.flow], "mirror"):
             flow.until(lambda: translated(served) == exact(topic_name))

@@ -10,7 +10,7 @@ import pytest
 
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.serve.changes import SECONDS
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
@@ -42,7 +42,7 @@ def guarded(
     tokens.chmod(0o600)
     more = {"rest.port": 0, "rest.tokens.file": str(tokens)}
     file = write_config(tmp_path, clusters, topic_name, more)
-    with serving_file(file, lambda flow: Seen(flow, observed())) as served:
+    with serving_file(file, lambda flow: FlowSnapshot(flow, observed())) as served:
         roles = [{**JSON, "Authorization": f"Bearer {token}"} for token in (read, write)]
         patient = replace(served, patience=2 * SECONDS)  # a sample starts Spark
         yield patient, roles[0], roles[1]

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replication.demo.workload import create_topic
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.cli import run
 from tests.support.framed import schema
@@ -44,7 +44,7 @@ def test_what_the_target_lacks_is_answered_as_by_the_command(
     }
     file = write_config(tmp_path, clusters, topic_name, more)
     answers: list[Reply] = []
-    with serving_file(file, lambda flow: Seen(flow, observed())) as served:
+    with serving_file(file, lambda flow: FlowSnapshot(flow, observed())) as served:
 
         def ask(path: str) -> Reply:
             answers.append(served.ask(path, headers={"Authorization": f"Bearer {reader}"}))
@@ -78,7 +78,7 @@ def test_a_flow_that_leaves_ids_alone_has_no_page_of_schemas(
     clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     file = write_config(tmp_path, clusters, topic_name, {"rest.port": 0})
-    with serving_file(file, lambda flow: Seen(flow, observed())) as served:
+    with serving_file(file, lambda flow: FlowSnapshot(flow, observed())) as served:
         answer = served.ask(AT)
         assert (answer.status, answer.json["code"]) == (404, "no-schemas")
         assert "set A->B.replication.schemas to preserve or translate" in answer.json["detail"]

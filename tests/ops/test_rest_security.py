@@ -13,7 +13,7 @@ import pytest
 from replication.config.clients.secrets import MASK
 from replication.errors import SetupError, StateError
 from replication.serve.run import open_listener
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.cli import run
 from tests.support.local import PYTHON, REPOSITORY
@@ -26,7 +26,7 @@ JSON = {"Content-Type": "application/json"}
 
 @pytest.fixture
 def open_to_all(tmp_path: Path) -> Iterator[Served]:
-    with serving(tmp_path, lambda flow: Seen(flow, observed())) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed())) as served:
         yield served
 
 
@@ -39,7 +39,7 @@ def guarded(tmp_path: Path) -> Iterator[tuple[Served, str, str]]:
     file.chmod(0o600)
     (tmp_path / "state").mkdir()
     settings = [f"rest.tokens.file: {file}"]
-    with serving(tmp_path, lambda flow: Seen(flow, observed()), settings) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed()), settings) as served:
         yield served, read, write
 
 
@@ -165,7 +165,7 @@ def test_a_secret_of_the_file_is_in_no_answer(tmp_path: Path) -> None:
         f'A.sasl.jaas.config: {module} required username="u" password="hush-hush";',
         "hadoop.fs.s3a.secret.key: hush-hush",
     ]
-    with serving(tmp_path, lambda flow: Seen(flow, observed()), settings) as served:
+    with serving(tmp_path, lambda flow: FlowSnapshot(flow, observed()), settings) as served:
         paths = ("/configuration?q=jaas", "/api/v1/configuration?limit=1000", "/api/v1/clusters")
         found = [served.ask(path).text for path in paths]
         live = served.ask("/flows/A/B/topics/orders-00000?live=true").text
@@ -179,7 +179,7 @@ def test_a_file_of_tokens_that_others_read_is_refused(tmp_path: Path) -> None:
     file.chmod(0o644)
     with (
         pytest.raises(SetupError, match=r"every user of this machine may read .*chmod o="),
-        serving(tmp_path, Seen, [f"rest.tokens.file: {file}"]),
+        serving(tmp_path, FlowSnapshot, [f"rest.tokens.file: {file}"]),
     ):
         pass
 
@@ -214,7 +214,7 @@ def test_a_file_without_a_token_is_refused_at_the_start(tmp_path: Path) -> None:
     file.chmod(0o600)
     with (
         pytest.raises(SetupError, match="there is no token; make one: replication token NAME"),
-        serving(tmp_path, Seen, [f"rest.tokens.file: {file}"]),
+        serving(tmp_path, FlowSnapshot, [f"rest.tokens.file: {file}"]),
     ):
         pass
 

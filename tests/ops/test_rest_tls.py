@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from replication.errors import SetupError
-from replication.serve.sight import Seen
+from replication.serve.sight import FlowSnapshot
 from tests.support.certificates import make_authority, make_pair
 from tests.support.serving import Served, observed, serving
 
@@ -47,7 +47,9 @@ def own(made: Path, tmp_path: Path) -> Path:
 @contextlib.contextmanager
 def served_by(own: Path, *settings: str) -> Iterator[Served]:
     tls = [f"rest.tls.certificate: {own / 'tls.crt'}", f"rest.tls.key: {own / 'tls.key'}"]
-    with serving(own.parent, lambda flow: Seen(flow, observed()), [*tls, *settings]) as served:
+    with serving(
+        own.parent, lambda flow: FlowSnapshot(flow, observed()), [*tls, *settings]
+    ) as served:
         yield served
 
 

@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from replication.config.file import load_config
 from replication.demo.workload import create_topic
 from replication.figures.observation import GroupFigures, TopicFigures
-from replication.figures.words import Holder, part_words
+from replication.figures.status_store import Holder, part_statuses
 from replication.flows.publisher import FlowPublisher
 from replication.model import Flow
 from replication.state.claim import LeaseName
@@ -130,7 +130,7 @@ def test_odd_names_are_themselves_in_every_view(
 def forge(clusters: Clusters, flow: Flow, **others: object) -> None:
     """Says, as a stranger with an epoch that no owner reaches, that all is lost."""
     failed = replace(observed(0), flow=flow, state="failed", text="all is lost")
-    words = part_words(failed, {"records": Holder(2**40, "stranger", "x", since=1e11)}, 5)
+    words = part_statuses(failed, {"records": Holder(2**40, "stranger", "x", since=1e11)}, 5)
     producer = Producer({"bootstrap.servers": clusters[1].bootstrap})
     for key, value in words.items():
         word = json.loads(value or b'{"replication": {}}')

@@ -15,7 +15,7 @@ from replication.config.file import load_config
 from replication.demo.play import MirrorProcess
 from replication.demo.workload import create_topic
 from replication.figures.observation import Observation
-from replication.figures.words import Holder
+from replication.figures.status_store import Holder
 from replication.flows.publisher import FlowPublisher
 from replication.model import Flow
 from tests.support.cli import ok, run

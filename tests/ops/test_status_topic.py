@@ -12,7 +12,7 @@ from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, NoAnswerError
 from replication.figures.observation import Observation, PartitionFigures, TopicFigures, document
-from replication.figures.words import Holder
+from replication.figures.status_store import Holder
 from replication.flows.publisher import FlowPublisher
 from replication.kafka.cluster import Cluster
 from replication.kafka.status_topic import ROUND_SECONDS, SETTINGS, StatusClients, StatusReader

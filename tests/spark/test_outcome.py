@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.app import ends
-from replication.app.ends import JobOutcome, announce
+from replication.app import run_history
+from replication.app.run_history import JobOutcome, announce
 from replication.errors import GuardError
 from replication.spark.session import jvm_of
 
@@ -40,7 +40,7 @@ def test_a_pod_gets_the_cause_as_its_termination_message(
 ) -> None:
     file = tmp_path / "termination-log"
     file.touch()
-    monkeypatch.setattr(ends, "TERMINATION_LOG", file)
+    monkeypatch.setattr(run_history, "TERMINATION_LOG", file)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 

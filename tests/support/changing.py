@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from replication.control.steer import new_change
+from replication.control.overrides import new_change
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles
 from replication.state.files import LocalFiles

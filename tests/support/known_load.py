@@ -12,12 +12,12 @@ from replication.demo.brokers import Broker
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
 from replication.flows.observe.observer import Observer
-from replication.flows.observe.sight import FlowSight
+from replication.flows.observe.sight import FlowObserver
 from replication.spark.acknowledged import ReportedFigures
 
 
 @dataclass
-class Seen:
+class FlowSnapshot:
     """All observations of one flow, the newest last."""
 
     all: list[Observation] = field(default_factory=list)
@@ -38,11 +38,11 @@ class Seen:
 
 
 @contextmanager
-def observing(context: FlowContext, interval_seconds: float = 2.0) -> Iterator[Seen]:
+def observing(context: FlowContext, interval_seconds: float = 2.0) -> Iterator[FlowSnapshot]:
     """Looks at the flow of *context* during the block."""
-    observer, seen = Observer(interval_seconds, ReportedFigures(context.jvm)), Seen()
+    observer, seen = Observer(interval_seconds, ReportedFigures(context.jvm)), FlowSnapshot()
     observer.subscribe(seen.all.append)
-    observer.watch(FlowSight(context, "replicate"))
+    observer.watch(FlowObserver(context, "replicate"))
     observer.begin()
     try:
         yield seen

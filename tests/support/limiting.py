@@ -1,7 +1,7 @@
 """Limits of flows that run in the test's process."""
 
 from replication.config.limits import Limit, merge
-from replication.control.steer import new_change
+from replication.control.overrides import new_change
 from replication.state.change_files import ChangeFiles
 from replication.state.files import LocalFiles
 from tests.support.flows import RunningFlow

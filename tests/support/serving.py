@@ -28,7 +28,7 @@ from replication.model import Flow
 from replication.serve.app import Parts, build_app
 from replication.serve.questions import Questions
 from replication.serve.run import Server, open_listener
-from replication.serve.sight import History, Seen, Sight
+from replication.serve.sight import FlowSnapshot, FlowSnapshots, History
 from replication.serve.tokens import follow_tokens
 
 AB = Flow("A", "B")
@@ -160,7 +160,7 @@ def _topic(number: int, partitions: int) -> TopicFigures:
 @contextmanager
 def serving(
     folder: Path,
-    look: Callable[[Flow], Seen],
+    look: Callable[[Flow], FlowSnapshot],
     settings: Sequence[str] = (),
     asking: Callable[[MirrorConfig], Questions] = Questions,
 ) -> Iterator[Served]:
@@ -185,12 +185,12 @@ def serving(
 @contextmanager
 def serving_file(
     file: Path,
-    look: Callable[[Flow], Seen],
+    look: Callable[[Flow], FlowSnapshot],
     asking: Callable[[MirrorConfig], Questions] = Questions,
 ) -> Iterator[Served]:
     """Serves what *look* tells of the flows of *file*."""
     config = load(file, environ={}, default_state_dir=str(file.parent / "state"))
-    sight = Sight([flow.flow for flow in config.flows], look)
+    sight = FlowSnapshots([flow.flow for flow in config.flows], look)
     questions = asking(config)
     parts = Parts(sight, questions, History(sight, questions.figures))
     tokens = follow_tokens(config.serve.tokens_file)

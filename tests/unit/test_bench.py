@@ -18,7 +18,7 @@ from tests.bench.drain import scaled
 from tests.bench.executors import cores_each
 from tests.bench.gap import contender
 from tests.bench.gap import main as gap
-from tests.bench.latency import Copies, Pace, summary
+from tests.bench.latency import Copies, PollInterval, summary
 from tests.bench.load import Load
 from tests.bench.matrix import ALL, Cell, chosen, one_thing_at_a_time
 from tests.bench.options import parsed
@@ -90,7 +90,7 @@ def test_the_latency_without_a_contender_is_shown_and_compared_with_nothing() ->
     copies = Copies()
     copies.produced_ns.extend([0, 1_000_000])
     copies.seen_ns.extend([2_000_000, 3_000_000])
-    pace = Pace(partitions=1, size_bytes=16, records_per_second=1000, seconds=1)
+    pace = PollInterval(partitions=1, size_bytes=16, records_per_second=1000, seconds=1)
     latency = summary(copies, pace, Usage(), 1.0)
     results = [Result(name, 1, latencies=(latency,)) for name in (ALONE, "realtime", "mm2")]
 
@@ -111,7 +111,7 @@ def test_a_failure_is_printed_below_the_tables() -> None:
 
 def test_a_latency_lies_between_producing_and_seeing() -> None:
     copies = Copies(array("q", [1_000_000, 2_000_000]), array("q", [6_000_000, 5_000_000]))
-    pace = Pace(partitions=1, size_bytes=16, records_per_second=1.0, seconds=3)
+    pace = PollInterval(partitions=1, size_bytes=16, records_per_second=1.0, seconds=3)
 
     found = summary(copies, pace, Usage(), 3.0)
 

@@ -5,7 +5,7 @@ import sys
 from threading import Thread
 
 from replication.errors import ClusterError
-from replication.flows.board import FlowBoard
+from replication.flows.flow_metrics import FlowMetrics
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
@@ -16,11 +16,11 @@ TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
 STARTS = {TP: Position(100, 60), OTHER: Position(0, 0)}
 
 
-def begun() -> FlowBoard:
+def begun() -> FlowMetrics:
     """A board on which generation 7 has begun."""
     ids = {"t": "s1", "u": "s2"}
     topics = {"t": "A.t", "u": "A.u"}
-    board = FlowBoard()
+    board = FlowMetrics()
     board.begin(7, "realtime", TopicPlan(topics, (), {}, tuple(STARTS), ids, {}), STARTS)
     return board
 
@@ -85,7 +85,7 @@ def test_generations_end_together_and_sums_stay() -> None:
 
 
 def test_a_state_lasts_since_it_began() -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
     board.turn_to("waiting", "cluster A does not answer")
     first = board.look().state
 
@@ -98,7 +98,7 @@ def test_a_state_lasts_since_it_began() -> None:
 
 
 def test_what_is_set_aside_is_on_the_board_until_it_is_taken_back() -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
     board.set_aside({"t": ClusterError("too long"), TP: ClusterError("no leader")})
     both = board.look().aside
 
@@ -131,18 +131,18 @@ def test_a_reader_beside_the_writer_sees_figures_that_fit_each_other() -> None:
 
 def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
     code = (
-        "import sys; from replication.flows.board import FlowBoard; FlowBoard().look();"
+        "import sys; from replication.flows.flow_metrics import FlowBoard; FlowBoard().look();"
         "print({'pyspark', 'py4j', 'confluent_kafka'} & sys.modules.keys())"
     )
 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "set()"
-    assert not any("lock" in name.lower() for name in vars(FlowBoard()))
+    assert not any("lock" in name.lower() for name in vars(FlowMetrics()))
 
 
 def test_what_the_target_keeps_less_is_news_once() -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
 
     first = board.note_losses(["t", "u"], {"t": "t keeps less"})
     second = board.note_losses(["u"], {"u": "u keeps less"})
@@ -154,7 +154,7 @@ def test_what_the_target_keeps_less_is_news_once() -> None:
 
 
 def test_records_that_only_the_target_knows_of_are_counted_once() -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
     found = {TP: [OffsetRun(100, 110, 60, 8)], OTHER: [OffsetRun(0, 5, 0, 5)]}
     positions = {TP: Position(110, 68), OTHER: Position(5, 5)}
 

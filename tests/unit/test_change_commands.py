@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from replication.control.overrides import new_change
 from replication.control.preview import unmatched
-from replication.control.steer import new_change
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles
 from replication.state.files import LocalFiles

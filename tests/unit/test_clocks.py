@@ -25,8 +25,8 @@ from replication.figures.lag import (
 )
 from replication.figures.minutes import Minutes
 from replication.figures.observation import Observation, Owner, seconds_of, text_of
-from replication.figures.words import Word
-from replication.flows.board import FlowBoard
+from replication.figures.status_store import StatusEntry
+from replication.flows.flow_metrics import FlowMetrics
 from replication.flows.observe.sight import AwaitedHeartbeats, Partitions
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied
@@ -94,7 +94,7 @@ def test_a_clock_that_jumps_changes_no_duration(
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
 def test_lag_and_its_growth_survive_a_clock_that_jumps(jump: float) -> None:
     """One record a second; the copy stands at 100, whose record came 1.5 s before the look."""
-    board, partitions, rate = FlowBoard(), Partitions(), Recent()
+    board, partitions, rate = FlowMetrics(), Partitions(), Recent()
     plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
     board.begin(1, "microbatch", plan, {TP: Position(100, 100)})
     board.add_copied([(TP, Copied(10, 1_100_000, 1_100_000))])  # record 99 came at 1100
@@ -158,7 +158,7 @@ def test_heartbeats_are_late_if_they_are_awaited_and_do_not_come() -> None:
 
 
 def test_a_word_knows_how_long_it_may_be_the_last() -> None:
-    word = Word(look(0.0, 0.0, 1.0), 1, "member", 5.0, 0.0)
+    word = StatusEntry(look(0.0, 0.0, 1.0), 1, "member", 5.0, 0.0)
     assert (word.patience, replace(word, interval=1.0).patience) == (20.0, 8.0)
 
 

@@ -10,9 +10,9 @@ from replication.config.metrics_settings import MetricsConfig, ServeConfig
 from replication.config.schema_settings import RegistryConfig, SchemasConfig
 from replication.config.topic_settings import (
     AclsConfig,
+    DeadLettersConfig,
     DeletionsConfig,
     GuardConfig,
-    LettersConfig,
     StatusConfig,
     TopicConfigsConfig,
 )
@@ -91,7 +91,7 @@ def test_the_defaults_are_those_of_mirrormaker() -> None:
                         "copies-expired": "fail",
                     },
                 ),
-                letters=LettersConfig(
+                letters=DeadLettersConfig(
                     kind="none", letters_topic="A.dead-letters.internal", most=10
                 ),
                 topic_configs=TopicConfigsConfig(

@@ -7,9 +7,9 @@ from replication.config.limits import Limit
 from replication.config.schema_settings import SchemasConfig, registry_of
 from replication.config.topic_settings import (
     AclsConfig,
+    DeadLettersConfig,
     DeletionsConfig,
     GuardConfig,
-    LettersConfig,
     StatusConfig,
     TopicConfigsConfig,
 )
@@ -135,7 +135,7 @@ def test_every_value_can_be_set_at_top_level_or_for_a_flow(at: str) -> None:
                 "figures": 30,
             },
         ),
-        letters=LettersConfig(kind="none", letters_topic="A.dead-letters.internal", most=10),
+        letters=DeadLettersConfig(kind="none", letters_topic="A.dead-letters.internal", most=10),
         guard=GuardConfig(
             topics=("a",),
             policies={

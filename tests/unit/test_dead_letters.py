@@ -12,14 +12,14 @@ from replication.offsets.dead_letter import (
     IDENTITY,
     SPAN,
     DeadLetter,
-    LetterBound,
-    LetterId,
+    DeadLetterId,
+    DeadLetterLimit,
     identity_of,
     letter_of,
 )
 
 FLOW = Flow("A", "B")
-ID = LetterId("orders", "id", 3, 4711)
+ID = DeadLetterId("orders", "id", 3, 4711)
 TP = TopicPartition("orders", 0)
 
 OCTETS = st.none() | st.binary(max_size=20)
@@ -103,7 +103,7 @@ def test_a_header_without_an_end_is_no_identity(forged: bytes) -> None:
 
 
 def test_letters_in_a_row_are_bounded_whatever_lies_between_their_offsets() -> None:
-    bound = LetterBound(most=2)
+    bound = DeadLetterLimit(most=2)
     for start, end in ((0, 1_000), (1_000, 2_000)):
         assert not bound.is_reached(TP, start)
         bound.add(TP, start, end)
@@ -115,7 +115,7 @@ def test_letters_in_a_row_are_bounded_whatever_lies_between_their_offsets() -> N
 
 @given(st.lists(st.booleans(), min_size=1, max_size=300), st.integers(1, 5))
 def test_letters_are_at_most_so_many_of_so_many_offsets(broken: list[bool], most: int) -> None:
-    bound, kept = LetterBound(most), list[int]()
+    bound, kept = DeadLetterLimit(most), list[int]()
     for offset in (at for at, is_broken in enumerate(broken) if is_broken):
         if bound.is_reached(TP, offset):
             break  # the topic is set aside

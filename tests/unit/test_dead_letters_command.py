@@ -10,11 +10,16 @@ from click.testing import CliRunner, Result
 from replication.cli.main import main
 from replication.config.file import load_config
 from replication.model import Flow
-from replication.offsets.dead_letter import DeadLetter, LetterId
+from replication.offsets.dead_letter import DeadLetter, DeadLetterId
 from replication.state.delta import LocalTable, open_reader
 from replication.state.files import LocalFiles
 from replication.state.letter_rows import TABLE, row_of, waiting_letters
-from replication.state.requests import LetterRequest, LetterRequests, Request, RequestChannel
+from replication.state.requests import (
+    DeadLetterRequest,
+    DeadLetterRequests,
+    Request,
+    RequestChannel,
+)
 from replication.state.schemas import SCHEMAS
 
 FLOW = Flow("A", "B")
@@ -25,12 +30,12 @@ B.bootstrap.servers: nowhere:9093
 A->B: {{enabled: true, topics: [orders]}}
 state.dir: {state}
 """
-LARGE = LetterId("orders", "id", 0, 7)
-DAMAGED = LetterId("orders", "id", 1, 8)
-COPIED = LetterId("payments", "id", 0, 9)
+LARGE = DeadLetterId("orders", "id", 0, 7)
+DAMAGED = DeadLetterId("orders", "id", 1, 8)
+COPIED = DeadLetterId("payments", "id", 0, 9)
 
 
-def letter(one: LetterId, *, is_read: bool = True) -> DeadLetter:
+def letter(one: DeadLetterId, *, is_read: bool = True) -> DeadLetter:
     reason = "RecordTooLargeException: [bold]3 MB"
     headers = (("a", b"\xff"), ("a", None))
     return DeadLetter(
@@ -94,7 +99,7 @@ def test_what_was_read_is_asked_for(file: Path, tmp_path: Path) -> None:
     asked = json.loads(run(file, "--copy-again", "--json").output)["asked"]
 
     channel = RequestChannel(LocalFiles(), (tmp_path / "state").as_uri())
-    (request,) = LetterRequests(channel, FLOW).find()
+    (request,) = DeadLetterRequests(channel, FLOW).find()
     assert (asked, request.ids) == (1, (LARGE,))
     assert "copy 1 dead letters of orders again" in request.event.text
 
@@ -104,4 +109,4 @@ def test_what_was_read_is_asked_for(file: Path, tmp_path: Path) -> None:
 )
 def test_a_request_that_names_no_letter_is_refused(letters: object) -> None:
     with pytest.raises(ValueError, match="letter"):
-        LetterRequest.parse(Request({"letters": letters}))
+        DeadLetterRequest.parse(Request({"letters": letters}))

@@ -8,15 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from replication.control.doctor.clusters import (
-    Met,
-    judge_addresses,
-    judge_brokers,
-    judge_certificate,
-)
-from replication.control.doctor.host import judge_lease, judge_port, judge_size, judge_space
-from replication.control.doctor.judgement import (
-    Judgement,
+from replication.control.doctor.check_result import (
+    CheckResult,
     exit_code,
     failed,
     script,
@@ -24,8 +17,15 @@ from replication.control.doctor.judgement import (
     unknown,
     worst,
 )
+from replication.control.doctor.clusters import (
+    Met,
+    judge_addresses,
+    judge_brokers,
+    judge_certificate,
+)
+from replication.control.doctor.host import judge_lease, judge_port, judge_size, judge_space
 from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
-from replication.control.witness import Witness
+from replication.control.lease_groups import LeaseGroup
 from replication.kafka.api import DESCRIBE_GROUP, ClientFailure
 from replication.kafka.certificate import valid_until
 from replication.kafka.diagnosis import CallError, call_error
@@ -59,7 +59,7 @@ def refused(plan: TopicPlan, *topics: str) -> TopicPlan:
     return plan_of(*sorted(plan.topics.keys() - set(topics)), rejected=topics)
 
 
-def only(findings: Iterable[Judgement]) -> Judgement:
+def only(findings: Iterable[CheckResult]) -> CheckResult:
     """The only row."""
     (one,) = findings
     return one
@@ -151,15 +151,15 @@ def test_the_line_of_a_missing_right_names_user_operation_and_topic() -> None:
 
 def test_the_code_is_that_of_the_first_problem() -> None:
     fine, broken = (
-        Judgement(what="a", found="b"),
-        Judgement(what="c", found="d", verdict="problem", next_step="e", exit_code=3),
+        CheckResult(what="a", found="b"),
+        CheckResult(what="c", found="d", verdict="problem", next_step="e", exit_code=3),
     )
-    later = Judgement(what="f", found="g", verdict="problem", next_step="h", exit_code=5)
+    later = CheckResult(what="f", found="g", verdict="problem", next_step="h", exit_code=5)
 
     assert exit_code([fine, unknown("x", "y"), broken, later]) == 3
     assert exit_code([fine, unknown("x", "y")]) == 0
     assert worst([fine, unknown("x", "y"), broken]) == "problem"
-    assert worst([fine, Judgement(what="w", found="", verdict="warning"), unknown("x", "y")]) == (
+    assert worst([fine, CheckResult(what="w", found="", verdict="warning"), unknown("x", "y")]) == (
         "unknown"
     )
     assert worst([fine]) == "ok"
@@ -167,9 +167,9 @@ def test_the_code_is_that_of_the_first_problem() -> None:
 
 def test_what_mends_it_is_a_script_without_repetitions() -> None:
     acl = judge_right(MissingRight("B", "b:1", "READ", "t"), {"B": "User:mirror"})
-    words = Judgement(what="heap", found="small", verdict="warning", next_step="DRIVER_MEMORY=4g")
+    words = CheckResult(what="heap", found="small", verdict="warning", next_step="DRIVER_MEMORY=4g")
 
-    lines = list(script([acl, Judgement(what="a", found="b"), words, acl, words]))
+    lines = list(script([acl, CheckResult(what="a", found="b"), words, acl, words]))
 
     assert lines == [
         "# permissions on B: READ on topic t of B is not allowed",
@@ -235,7 +235,7 @@ def test_free_space(free_mb: int, verdict: str, code: int) -> None:
 def test_leases(
     owner: LockOwner | None, members: frozenset[str] | None, reason: str, verdict: str
 ) -> None:
-    found = judge_lease("lease", "mirror.yaml", owner, Witness("g", "B", members, reason))
+    found = judge_lease("lease", "mirror.yaml", owner, LeaseGroup("g", "B", members, reason))
 
     assert found.verdict == verdict
     assert bool(found.next_step) == (verdict in {"warning", "problem"})
@@ -245,7 +245,9 @@ def test_a_lease_whose_group_may_not_be_described() -> None:
     code = "GROUP_AUTHORIZATION_FAILED"
     denied = CallError("cluster B: describing group g failed; allow it", code)
 
-    found = judge_lease("lease", "mirror.yaml", None, Witness("g", "B", None, str(denied), denied))
+    found = judge_lease(
+        "lease", "mirror.yaml", None, LeaseGroup("g", "B", None, str(denied), denied)
+    )
 
     assert (found.verdict, found.exit_code, found.next_step) == ("problem", 3, "allow it")
 

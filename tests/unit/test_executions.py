@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from replication.app.ends import Ends, Launch
+from replication.app.run_history import JobSpec, RunHistory
 from replication.config.tree import MirrorConfig
 from replication.errors import ClusterError, FlowError, LeaseError, ReplicationError
 from replication.figures.lag import LATEST
+from replication.flows.run_summary import RunSummary
 from replication.flows.supervised import HeadStart
-from replication.flows.tally import Tally
 from replication.model import Flow, Job, TopicPartition
 from replication.offsets.pending import Copied
 from replication.offsets.runs import OffsetRun
@@ -61,9 +61,9 @@ def mirror(state: Path) -> MirrorConfig:
     )
 
 
-def launch(state: Path, job: Job = "mirror", *, standby: bool = False) -> Launch:
+def launch(state: Path, job: Job = "mirror", *, standby: bool = False) -> JobSpec:
     config = mirror(state)
-    return Launch(config, config.flows, job, standby)
+    return JobSpec(config, config.flows, job, standby)
 
 
 def test_the_row_of_a_flow_has_the_sums_of_its_topics() -> None:
@@ -99,7 +99,7 @@ def test_what_is_not_known_is_null() -> None:
 
 
 def test_a_tally_adds_up_partitions() -> None:
-    tally = Tally()
+    tally = RunSummary()
     tally.begin(
         {ORDERS_0: 12, ORDERS_1: 5}, {ORDERS_0: 10, ORDERS_1: 5, USERS_0: 3}, "read_committed"
     )
@@ -127,7 +127,7 @@ def test_a_tally_adds_up_partitions() -> None:
 def test_behind_counts_each_partition_and_is_0_only_if_all_are_reached(
     pairs: list[tuple[int, int]],
 ) -> None:
-    tally = Tally()
+    tally = RunSummary()
     partitions = [TopicPartition("t", number) for number in range(len(pairs))]
     tally.begin(
         {tp: end for tp, (end, _) in zip(partitions, pairs, strict=True)}, {}, "read_uncommitted"
@@ -141,7 +141,7 @@ def test_behind_counts_each_partition_and_is_0_only_if_all_are_reached(
 
 
 def test_a_topic_that_was_deleted_is_not_behind_and_one_that_is_set_aside_is() -> None:
-    tally = Tally()
+    tally = RunSummary()
     tally.begin({ORDERS_0: 5, USERS_0: 3}, {}, "read_uncommitted")
     tally.end({ORDERS_0: 4, USERS_0: 1}, {USERS_0: ClusterError("no leader")}, shown={"audit"})
 
@@ -149,8 +149,8 @@ def test_a_topic_that_was_deleted_is_not_behind_and_one_that_is_set_aside_is() -
 
 
 def test_the_ends_of_all_flows_are_one_commit(tmp_path: Path) -> None:
-    ends = Ends(launch(tmp_path))
-    ends.end(FLOW, Tally(epoch=4), FlowError("the query failed"), is_stopped=False)
+    ends = RunHistory(launch(tmp_path))
+    ends.end(FLOW, RunSummary(epoch=4), FlowError("the query failed"), is_stopped=False)
     ends.close(None)
     ends.close(None)
 
@@ -181,17 +181,17 @@ def test_how_a_start_ended(
     error: Exception | None,
     expected: str,
 ) -> None:
-    ends = Ends(launch(tmp_path, standby=standby))
+    ends = RunHistory(launch(tmp_path, standby=standby))
 
-    ends.end(FLOW, Tally(epoch=epoch), error, is_stopped=True)
-    ends.end(BACK, Tally(epoch=1), None, is_stopped=False)
+    ends.end(FLOW, RunSummary(epoch=epoch), error, is_stopped=True)
+    ends.end(BACK, RunSummary(epoch=1), None, is_stopped=False)
     ends.close(None)
 
     found = {row.flow: row.ending for row in stored(tmp_path, EXECUTIONS, order="flow")}
     assert found == {"A->B": expected, "B->A": "finished"}
 
 
-class Broken(Tally):
+class Broken(RunSummary):
     """A tally whose figures cannot be told."""
 
     def topics(self) -> tuple[TopicEnd, ...]:
@@ -200,11 +200,11 @@ class Broken(Tally):
 
 @pytest.mark.parametrize("error", [None, ClusterError("silent")])
 def test_an_end_is_known_whose_figures_are_not(tmp_path: Path, error: Exception | None) -> None:
-    ends = Ends(launch(tmp_path))
+    ends = RunHistory(launch(tmp_path))
 
     with pytest.raises(ArithmeticError):
         ends.end(FLOW, Broken(epoch=3), error, is_stopped=False)
-    ends.end(BACK, Tally(epoch=1), None, is_stopped=False)
+    ends.end(BACK, RunSummary(epoch=1), None, is_stopped=False)
     ends.close(None)
 
     row, back = stored(tmp_path, EXECUTIONS, order="flow")
@@ -214,15 +214,15 @@ def test_an_end_is_known_whose_figures_are_not(tmp_path: Path, error: Exception 
 
 
 def test_an_internal_error_while_ends_are_written_is_no_clean_end(tmp_path: Path) -> None:
-    ends = Ends(launch(tmp_path))
-    ends.end(FLOW, Tally(epoch=2**70), None, is_stopped=False)  # no column holds that
+    ends = RunHistory(launch(tmp_path))
+    ends.end(FLOW, RunSummary(epoch=2**70), None, is_stopped=False)  # no column holds that
     ends.close(None)
 
     assert isinstance(ends.broken, OverflowError)
 
 
 def test_a_job_without_records_knows_no_numbers(tmp_path: Path) -> None:
-    ends = Ends(launch(tmp_path, "checkpoints"))
+    ends = RunHistory(launch(tmp_path, "checkpoints"))
     ends.close(None)
 
     assert {row.records for row in stored(tmp_path, EXECUTIONS, order="flow")} == {None}
@@ -255,7 +255,7 @@ def test_tables_that_nobody_has_needed_are_created_behind_the_first_record(
 ) -> None:
     tables, head_start = WatchedTables(tmp_path), HeadStart([FLOW])
 
-    with Ends(launch(tmp_path)).written_to(tables, head_start):
+    with RunHistory(launch(tmp_path)).written_to(tables, head_start):
         is_early = tables.has_begun.wait(0.3)
         head_start.end(FLOW)
         wait_until(lambda: tables.are_all_there, 60)
@@ -266,7 +266,7 @@ def test_tables_that_nobody_has_needed_are_created_behind_the_first_record(
 def test_they_are_created_at_the_end_of_a_job_that_has_copied_nothing(tmp_path: Path) -> None:
     tables = WatchedTables(tmp_path)
 
-    with Ends(launch(tmp_path)).written_to(tables, HeadStart([FLOW], math.inf)):
+    with RunHistory(launch(tmp_path)).written_to(tables, HeadStart([FLOW], math.inf)):
         pass
 
     assert tables.are_all_there
@@ -276,7 +276,7 @@ def test_trouble_with_the_state_directory_fails_nothing(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "state").write_text("a file")
-    ends = Ends(launch(tmp_path / "state"))
+    ends = RunHistory(launch(tmp_path / "state"))
 
     ends.close(ReplicationError("the start failed"))
 
@@ -290,7 +290,7 @@ def test_a_state_directory_that_disappears_is_not_made_anew_for_the_end(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     state = tmp_path / "state"
-    ends, tables = Ends(launch(state)), WatchedTables(state)
+    ends, tables = RunHistory(launch(state)), WatchedTables(state)
 
     with ends.written_to(tables, HeadStart([FLOW])):
         tables.create(EXECUTIONS)
@@ -305,7 +305,7 @@ def test_a_state_directory_that_disappears_is_not_made_anew_for_the_end(
 
 
 def test_the_end_of_a_process_that_wrote_it_itself_is_known(tmp_path: Path) -> None:
-    ends = Ends(launch(tmp_path))
+    ends = RunHistory(launch(tmp_path))
     ends.close(ClusterError("silent"))
     row, _ = stored(tmp_path, EXECUTIONS, order="flow")
     state = DeltaReader(tmp_path.as_uri())

@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.groups.positions import FirstSight, GroupPosition
+from replication.groups.positions import FirstSeen, GroupPosition
 from replication.model import Committed, TopicPartition
 from replication.offsets.map import OffsetMap
 from replication.offsets.runs import OffsetRun
@@ -17,7 +17,7 @@ def position(committed: int, replicated: int) -> GroupPosition:
     return GroupPosition("g", UPSTREAM, remote, Committed(committed), answer)
 
 
-def ready(seen: FirstSight, committed: int, replicated: int, now: float = 0) -> bool:
+def ready(seen: FirstSeen, committed: int, replicated: int, now: float = 0) -> bool:
     return bool(seen.ready([position(committed, replicated)], {UPSTREAM: replicated}, now))
 
 
@@ -33,11 +33,11 @@ def ready(seen: FirstSight, committed: int, replicated: int, now: float = 0) -> 
 def test_a_group_waits_until_the_copy_has_reached_it(
     committed: int, replicated: int, expected: object
 ) -> None:
-    assert ready(FirstSight(10), committed, replicated) is expected
+    assert ready(FirstSeen(10), committed, replicated) is expected
 
 
 def test_a_group_waits_for_its_first_position_only() -> None:
-    seen = FirstSight(10)
+    seen = FirstSeen(10)
 
     # (committed, replicated until): it reads on while the copy catches up, and is always ahead
     rounds = [(100, 0), (120, 60), (140, 100), (160, 159), (180, 170)]
@@ -45,11 +45,11 @@ def test_a_group_waits_for_its_first_position_only() -> None:
 
 
 def test_a_partition_that_was_never_replicated_is_not_ready() -> None:
-    assert FirstSight(10).ready([position(5, 10)], {}, 0) == []
+    assert FirstSeen(10).ready([position(5, 10)], {}, 0) == []
 
 
 def test_nobody_waits_for_a_copy_that_has_stopped_growing() -> None:
-    seen = FirstSight(10)
+    seen = FirstSeen(10)
 
     # (replicated until, seconds): it grows at 9, so the ten seconds end at 19
     rounds = [(0, 0), (4, 9), (4, 18), (4, 19)]

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from replication.cli.status import flow_lines
-from replication.control.flow_answers import FlowAnswer, Heard, judge, judge_by_tables
+from replication.control.flow_answers import FlowAnswer, LastStatus, judge, judge_by_tables
+from replication.control.lease_groups import Answer, LeaseGroup
 from replication.control.status import End, FlowStatus
-from replication.control.witness import Answer, Witness
 from replication.control.written import Process
 from replication.figures.observation import FlowState, Observation
-from replication.figures.words import Word
+from replication.figures.status_store import StatusEntry
 from replication.model import Flow
 from replication.state.executions import Ending
 
@@ -18,17 +18,17 @@ FLOW = Flow("A", "B")
 NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
 
 
-def word(state: FlowState, member: str = "me") -> Word:
+def word(state: FlowState, member: str = "me") -> StatusEntry:
     """What was said last; the next word is due after 5 s."""
-    return Word(Observation(FLOW, 1.0, state, 1.0), 1, member, 5.0, 1.0)
+    return StatusEntry(Observation(FLOW, 1.0, state, 1.0), 1, member, 5.0, 1.0)
 
 
-def group(*members: str) -> Witness:
+def group(*members: str) -> LeaseGroup:
     """The group of the lease."""
-    return Witness("g", "B", frozenset(members))
+    return LeaseGroup("g", "B", frozenset(members))
 
 
-UNKNOWN = Witness("g", "B", None, "cluster B does not answer")
+UNKNOWN = LeaseGroup("g", "B", None, "cluster B does not answer")
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ UNKNOWN = Witness("g", "B", None, "cluster B does not answer")
     ],
 )
 def test_an_old_word_is_never_taken_for_true(
-    said: Word, witness: Witness, age: float, expected: str
+    said: StatusEntry, witness: LeaseGroup, age: float, expected: str
 ) -> None:
     state, why = judge(said, witness, age)
 
@@ -61,7 +61,7 @@ def test_a_process_that_has_ended_was_not_killed_although_it_did_not_give_the_le
     told = FlowStatus(FLOW, process, (), end, "nobody")
 
     state, why = judge_by_tables(told, UNKNOWN)
-    lines = list(flow_lines(FlowAnswer(FLOW, state, why, Heard(), None, UNKNOWN, told)))
+    lines = list(flow_lines(FlowAnswer(FLOW, state, why, LastStatus(), None, UNKNOWN, told)))
 
     assert state == "stopped"
     assert "stopped: h took it" in lines[0]
@@ -103,9 +103,9 @@ def test_without_a_word_the_tables_answer(
     ],
 )
 def test_who_else_is_in_the_group_of_the_lease_stands_by(
-    said: Word | None, witness: Witness, expected: int | None
+    said: StatusEntry | None, witness: LeaseGroup, expected: int | None
 ) -> None:
-    assert FlowAnswer(FLOW, "running", "", Heard(said), 1.0, witness).standbys == expected
+    assert FlowAnswer(FLOW, "running", "", LastStatus(said), 1.0, witness).standbys == expected
 
 
 def test_what_never_ran_is_unknown() -> None:

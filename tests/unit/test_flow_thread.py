@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from replication.app.ends import JobOutcome
 from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app.run_history import JobOutcome
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow, NewEvent
 from replication.state.files import LocalFiles

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from replication.app.ends import LONGEST_TEXT, JobOutcome
+from replication.app.run_history import LONGEST_TEXT, JobOutcome
 from replication.deploy.follow import follow
 from replication.errors import ConfigError, GuardError
 

@@ -16,7 +16,7 @@ from replication.model import TopicPartition
 from replication.schemas.values import Schema
 from replication.state.requests import (
     AcceptRequest,
-    LetterRequest,
+    DeadLetterRequest,
     MoveRequest,
     OwnerRequest,
     parse_request,
@@ -70,7 +70,7 @@ def test_a_value_of_another_type_or_out_of_bounds_is_refused(read: Any, value: o
 
 @given(st.dictionaries(st.sampled_from(FIELDS), ANY))
 def test_a_request_that_somebody_else_wrote_is_one_or_is_refused(content: dict[str, Any]) -> None:
-    for kind in (AcceptRequest, MoveRequest, LetterRequest):
+    for kind in (AcceptRequest, MoveRequest, DeadLetterRequest):
         try:
             asked: OwnerRequest = kind.parse(parse_request("x", json.dumps(content)))
         except ValueError:

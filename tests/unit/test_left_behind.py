@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.flows.replicate.held_back import describe_left
+from replication.flows.replicate.open_transactions import describe_left
 from replication.kafka.java_admin import OpenTransaction
 from replication.model import Flow, TopicPartition
 

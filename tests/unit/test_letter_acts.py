@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from replication.flows.replicate import dead_letters
-from replication.flows.replicate.dead_letters import LetterBox, LetterCopies
+from replication.flows.replicate.dead_letters import DeadLetterRetries, DeadLetterWriter
 from replication.kafka.api import KafkaRecord
 from replication.kafka.single_record import SingleRecord
 from replication.model import Flow, LetterKind, NewEvent, Position, TopicPartition
-from replication.offsets.dead_letter import DeadLetter, LetterId, identity_of
+from replication.offsets.dead_letter import DeadLetter, DeadLetterId, identity_of
 from replication.offsets.runs import FinishedRuns
 from replication.state.letter_rows import TABLE, KeptLetter, LetterState
-from replication.state.requests import LetterRequest, Request
+from replication.state.requests import DeadLetterRequest, Request
 from replication.state.table_reader import Anchor
 from replication.topics.topic_plan import TopicPlan
 from tests.support.acts import Acts, killed_after_each
@@ -30,7 +30,7 @@ START = Position(0, 0)
 
 
 def letter(offset: int) -> DeadLetter:
-    one = LetterId("t", "id", 0, offset)
+    one = DeadLetterId("t", "id", 0, offset)
     return DeadLetter(FLOW, one, "KAFKA_PRODUCE", "too large", 1000, b"k", b"v%d" % offset)
 
 
@@ -41,10 +41,10 @@ class World:
     logs: dict[TopicPartition, list[SingleRecord]] = field(default_factory=dict)
     rows: list[KeptLetter] = field(default_factory=list)
     map_end: Position = START
-    requests: list[LetterRequest] = field(default_factory=list)
+    requests: list[DeadLetterRequest] = field(default_factory=list)
     events: list[str] = field(default_factory=list)
 
-    def copies(self, at: TopicPartition = COPY) -> list[LetterId]:
+    def copies(self, at: TopicPartition = COPY) -> list[DeadLetterId]:
         """What the partition *at* has of letters, in its order."""
         found = (identity_of(FLOW, record.headers) for record in self.logs.get(at, []))
         return [one for one in found if one is not None]
@@ -66,26 +66,26 @@ class Process(AbstractContextManager["Process"]):
             started_spark=None, letter_requests=self, board=self, log=self
         )  # fmt: skip
         table = SimpleNamespace(place=self.place, add=self.add_row, letters=self.letters)
-        patch.setattr(dead_letters, "LetterTable", lambda *_: table)
+        patch.setattr(dead_letters, "DeadLetterTable", lambda *_: table)
         patch.setattr(dead_letters, "reader_of", lambda _: None)
         patch.setattr(dead_letters, "write_record", self.write_record)
         for module in (dead_letters, dead_letters):
             patch.setattr(module, "Reader", lambda *_: self)
         ends = SimpleNamespace(ends={COPY: len(world.logs.get(COPY, []))})
         patch.setattr(dead_letters, "settled_log_ends", lambda *_, **__: ends)
-        self.box = LetterBox(context)
-        self.copies: Any = LetterCopies(context, self, self.box)  # type: ignore[arg-type]
+        self.box = DeadLetterWriter(context)
+        self.copies: Any = DeadLetterRetries(context, self, self.box)  # type: ignore[arg-type]
 
     # The table of letters
 
-    def place(self, one: LetterId) -> str | None:
+    def place(self, one: DeadLetterId) -> str | None:
         return next((row.place for row in self.world.rows if row.letter.id == one), None)
 
     def add_row(self, one: DeadLetter, place: str, state: LetterState = "waiting") -> None:
         self.world.rows.append(KeptLetter(one, place, state, ""))
         self.acts(f"row {state}")
 
-    def letters(self) -> dict[LetterId, KeptLetter]:
+    def letters(self) -> dict[DeadLetterId, KeptLetter]:
         return {row.letter.id: row for row in self.world.rows}
 
     # Other tables, the offset map, and the board, which does not outlive the process
@@ -109,13 +109,13 @@ class Process(AbstractContextManager["Process"]):
 
     # The requests
 
-    def find(self) -> list[LetterRequest]:
+    def find(self) -> list[DeadLetterRequest]:
         return list(self.world.requests)
 
     def events(self, _requests: object) -> list[NewEvent]:
         return []
 
-    def remove(self, requests: list[LetterRequest]) -> None:
+    def remove(self, requests: list[DeadLetterRequest]) -> None:
         for request in requests:
             self.world.requests.remove(request)
             self.acts("request removed")
@@ -212,7 +212,10 @@ def test_a_letter_is_copied_once_whenever_its_process_is_killed(
         world.rows = [KeptLetter(one, TABLE, "waiting", "") for one in asked]
         world.map_end = Position(6, 4 - ahead)
         ids = tuple(one.id for one in asked)
-        world.requests = [LetterRequest(ids, Request(path="1")), LetterRequest(ids[:1], Request())]
+        world.requests = [
+            DeadLetterRequest(ids, Request(path="1")),
+            DeadLetterRequest(ids[:1], Request()),
+        ]
 
     def copy(acts: Acts) -> None:
         begin()
@@ -237,7 +240,7 @@ def test_a_record_that_only_names_a_letter_is_not_taken_for_its_copy(
 ) -> None:
     one, world = letter(4), World(logs={COPY: []}, map_end=Position(6, 0))
     world.rows = [KeptLetter(one, TABLE, "waiting", "")]
-    world.requests = [LetterRequest((one.id,), Request(path="1"))]
+    world.requests = [DeadLetterRequest((one.id,), Request(path="1"))]
     process = Process(world, Acts(), monkeypatch, "table")
     process.owns()
     (own,) = world.logs[COPY]

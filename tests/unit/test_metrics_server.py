@@ -15,14 +15,14 @@ from replication.app.http_server import (
     MOST_CONNECTIONS,
     RETRY_SECONDS,
     HttpServer,
-    Pulse,
+    Liveness,
     Reply,
     served,
 )
 from replication.config.metrics_settings import MetricsConfig
 from replication.demo.brokers import free_port
 from replication.figures.observation import Observation, observation
-from replication.flows.board import FlowBoard
+from replication.flows.flow_metrics import FlowMetrics
 from replication.model import Flow
 from tests.support.observed import A_TO_B, NOW, observed
 from tests.support.settings import ONE_FLOW, parse_settings
@@ -53,11 +53,11 @@ def metrics(port: int, **more: str) -> MetricsConfig:
 
 @contextmanager
 def running(
-    flows: Sequence[Observation] = (), pulse: Pulse | None = None, **more: str
+    flows: Sequence[Observation] = (), pulse: Liveness | None = None, **more: str
 ) -> Iterator[int]:
     """The port of a server that answers."""
     port = free_port()
-    with served(metrics(port, **more), ("mirror.example.com",), lambda: flows, pulse or Pulse()):
+    with served(metrics(port, **more), ("mirror.example.com",), lambda: flows, pulse or Liveness()):
         wait_for(port)
         yield port
 
@@ -73,7 +73,7 @@ def wait_for(port: int) -> None:
 
 
 def test_without_a_port_nothing_listens() -> None:
-    with served(parse_settings(ONE_FLOW).metrics, (), list, Pulse()):
+    with served(parse_settings(ONE_FLOW).metrics, (), list, Liveness()):
         assert not [one for one in threading.enumerate() if one.name == "metrics"]
 
 
@@ -177,10 +177,10 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
     caplog.set_level(logging.INFO)
     port = free_port()
     with ExitStack() as other:
-        other.enter_context(served(metrics(port), (), lambda: [observed()], Pulse()))
+        other.enter_context(served(metrics(port), (), lambda: [observed()], Liveness()))
         wait_for(port)
         second = [observed(state="standby")]
-        with served(metrics(port), (), lambda: second, Pulse()):
+        with served(metrics(port), (), lambda: second, Liveness()):
             wait_until(lambda: "metrics_not_served" in caplog.text, 10)
             assert get(port, "/readyz")[1] == "A->B running\n"
             other.close()
@@ -198,7 +198,7 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
 
 
 def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) -> None:
-    board, clusters, pulse = FlowBoard(), Clusters(), Pulse()
+    board, clusters, pulse = FlowMetrics(), Clusters(), Liveness()
     pulse.watch(A_TO_B, board, clusters)
     with running([observed()], pulse) as port:
         assert get(port, "/livez")[0] == 200  # nothing turns yet, as while Spark starts
@@ -221,7 +221,7 @@ def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) 
 def test_a_jvm_that_does_not_answer_stops_the_pulse(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulses, "LONGEST_TURN", 0.0)  # any time is too long
     hangs = threading.Event()
-    pulse = Pulse(lambda: hangs.wait(120))
+    pulse = Liveness(lambda: hangs.wait(120))
     hung = threading.Thread(target=pulse.turn)
     hung.start()
     wait_until(pulse.find_hung, 10)

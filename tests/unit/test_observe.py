@@ -8,7 +8,7 @@ import pytest
 from replication.figures.histogram import Recent
 from replication.figures.lag import Lag, Skew
 from replication.figures.observation import Code, GroupFigures, TopicFigures
-from replication.flows.board import Copying, Figures, FlowBoard, GroupRound
+from replication.flows.flow_metrics import Copying, Figures, FlowMetrics, GroupRound
 from replication.flows.observe.conditions import Conditions, FlowFacts
 from replication.flows.observe.sight import (
     STALLED_SECONDS,
@@ -33,9 +33,9 @@ FLOW = Flow("A", "B")
 TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 1)
 
 
-def begun() -> FlowBoard:
+def begun() -> FlowMetrics:
     """A board on which both partitions are copied from offset 0."""
-    board, topics = FlowBoard(), {"t": "A.t", "u": "A.u"}
+    board, topics = FlowMetrics(), {"t": "A.t", "u": "A.u"}
     starts = {TP: Position(0, 0), OTHER: Position(0, 0)}
     plan = TopicPlan(topics, (), {}, (TP, OTHER), {"t": "1", "u": "2"}, {})
     board.begin(1, "microbatch", plan, starts)
@@ -98,14 +98,14 @@ def test_a_flow_of_which_all_is_paused_is_paused_and_does_not_wait(
     is_paused: bool,  # noqa: FBT001 - a parameter of the test
     state: str,
 ) -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
     board.have_nothing(is_paused=is_paused)
 
     assert STATES[board.look().state.activity] == state
 
 
 def test_what_holds_a_flow_is_seen_wherever_its_word_is_read() -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
     board.have_nothing(is_paused=True, held=("dr-1", "dr-2"))
     assert board.look().state.reason == "held by dr-1, dr-2"
 
@@ -142,7 +142,7 @@ def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() ->
 
 
 def test_a_process_that_starts_with_a_pause_knows_the_lag_by_the_offset_map() -> None:
-    board, partitions = FlowBoard(), Partitions()
+    board, partitions = FlowMetrics(), Partitions()
     board.pause({TP: 3, OTHER: None}, {"t": "A.t", "u": "A.u"})
     partitions.known(board.look().copying)
     partitions.saw(100.0, {TP: 10, OTHER: 4})
@@ -304,7 +304,7 @@ def test_a_decision_that_gives_nothing_up_is_no_condition() -> None:
 
 def sight(at: float = 1000.0, **changes: object) -> FlowFacts:
     """A healthy look, but for *changes*."""
-    board = Figures(at, FlowBoard().look().state, Copying(), {}, GroupRound())
+    board = Figures(at, FlowMetrics().look().state, Copying(), {}, GroupRound())
     healthy = FlowFacts(
         FLOW, at, board, {}, (), (), {}, Counts().events(FLOW), {}, 30, is_reported=True, restarts=0
     )
@@ -314,7 +314,7 @@ def sight(at: float = 1000.0, **changes: object) -> FlowFacts:
 def stalled(at: float) -> Figures:
     """A board on which the topic t is set aside."""
     refused = RefusedTopicError("refused", "python -m replication accept FILE --topic t")
-    return Figures(at, FlowBoard().look().state, Copying(), {"t": refused}, GroupRound())
+    return Figures(at, FlowMetrics().look().state, Copying(), {"t": refused}, GroupRound())
 
 
 @pytest.mark.parametrize(
@@ -401,7 +401,7 @@ def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:
 
 
 def test_a_group_is_blocked_if_group_sync_left_it_alone() -> None:
-    board = FlowBoard()
+    board = FlowMetrics()
     position = GroupPosition("g", TP, TP, Committed(7), Exact(7))
     board.end_round([position, replace(position, group="h")])
 

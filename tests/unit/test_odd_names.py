@@ -5,7 +5,7 @@ import json
 import pytest
 
 from replication.cli.options import print_json, print_table, say
-from replication.control.doctor.judgement import Judgement, script
+from replication.control.doctor.check_result import CheckResult, script
 
 ODD = (
     "[red]group[/red]",
@@ -48,6 +48,6 @@ def test_json_has_a_name_as_it_is(name: str, capsys: pytest.CaptureFixture[str])
 
 def test_a_text_of_two_lines_gives_no_command_in_a_script() -> None:
     text = "rejected:\n  - reboot now"
-    found = Judgement(what="x", found=text, verdict="warning", next_step="ask\nhalt")
+    found = CheckResult(what="x", found=text, verdict="warning", next_step="ask\nhalt")
 
     assert list(script([found])) == ["# x: rejected: - reboot now", "# ask halt"]

@@ -1,10 +1,10 @@
 """An idle flow is looked at less often, until something happens."""
 
-from replication.flows.replicate.loop import LEAST_SECONDS, MOST_SECONDS, Pace
+from replication.flows.replicate.loop import LEAST_SECONDS, MOST_SECONDS, PollInterval
 
 
 def test_the_pause_grows_to_its_most_and_news_end_it() -> None:
-    pace = Pace()
+    pace = PollInterval()
     pauses = [pace.seconds]
     for had_news in (False, False, False, False, True, True, False):
         pace.look(had_news=had_news)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from replication.config.changes import Change
 from replication.config.schema_settings import registry_of
 from replication.flows.context import FlowContext
-from replication.flows.replicate.schemas import AT_ONCE, WAIT_SECONDS, SchemaDesk
+from replication.flows.replicate.schemas import AT_ONCE, WAIT_SECONDS, SchemaTranslator
 from replication.kafka.registry import Registry as RealRegistry
 from replication.kafka.registry import RegistryError
 from replication.model import Mode, TopicPartition
@@ -108,7 +108,9 @@ class Desk:
     seconds: float = 0
 
     def __post_init__(self) -> None:
-        self.desk = SchemaDesk(self.context, self.registry, self.executors, lambda: self.seconds)
+        self.desk = SchemaTranslator(
+            self.context, self.registry, self.executors, lambda: self.seconds
+        )
         self.context.refused_schemas.copied["A.orders"] = "orders"
         self.context.refused_schemas.begin(self.desk.again)
 
@@ -321,7 +323,7 @@ def test_schemas_of_many_topics_are_registered_at_the_same_time_and_by_one_row_w
         for alias, fake in zip("AB", registries, strict=True)
     )
     with closing(source), closing(target):
-        one.desk = SchemaDesk(one.context, TranslatedSchemas(source, target), executors)
+        one.desk = SchemaTranslator(one.context, TranslatedSchemas(source, target), executors)
         a.held.set()
         looking = Thread(target=one.desk.look)
         looking.start()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from replication.figures.minutes import CountedMinutes
 from replication.model import Flow
 from replication.serve.answers import freshness_answer
-from replication.serve.asked import CursorError, PagingError, Wish, page_of
+from replication.serve.asked import CursorError, ListQuery, PagingError, page_of
 from replication.serve.charts import Line, Point, chart, short, sparkline, thin
 from replication.serve.tokens import find_caller, new_token, parse_tokens
 
@@ -32,11 +32,11 @@ def test_all_pages_together_are_the_list_once_and_in_order(
     found: Rows = []
     cursor: str | None = ""
     while cursor is not None:
-        page = page_of(rows, Wish(limit, cursor, "", sort), lambda row: row[0], VALUES)
+        page = page_of(rows, ListQuery(limit, cursor, "", sort), lambda row: row[0], VALUES)
         assert page.total == len(rows)
         found += page.items
         cursor = page.next
-    whole = page_of(rows, Wish(1000, "", "", sort), lambda row: row[0], VALUES).items
+    whole = page_of(rows, ListQuery(1000, "", "", sort), lambda row: row[0], VALUES).items
     assert found == list(whole)
     assert sorted(found) == sorted(rows, key=lambda row: (row[0],))
     known = [row[1] for row in found if row[1] is not None]
@@ -47,12 +47,12 @@ def test_all_pages_together_are_the_list_once_and_in_order(
 
 @given(rows_of, st.data())
 def test_what_goes_between_two_pages_takes_nothing_with_it(rows: Rows, data: st.DataObject) -> None:
-    first = page_of(rows, Wish(2, "", "", "-lag"), lambda row: row[0], VALUES)
+    first = page_of(rows, ListQuery(2, "", "", "-lag"), lambda row: row[0], VALUES)
     if first.next is None:
         return
     gone = data.draw(st.sampled_from(rows))
     left = [row for row in rows if row != gone]
-    rest = page_of(left, Wish(1000, first.next, "", "-lag"), lambda row: row[0], VALUES)
+    rest = page_of(left, ListQuery(1000, first.next, "", "-lag"), lambda row: row[0], VALUES)
     assert {*first.items, *rest.items} - {gone} == set(left)
     assert not set(first.items) & set(rest.items)
 
@@ -60,12 +60,12 @@ def test_what_goes_between_two_pages_takes_nothing_with_it(rows: Rows, data: st.
 @pytest.mark.parametrize("cursor", ["!", "AAAA", "bnVsbA", "WyJuYW1lIiwgIiIsIDAsIDEsICJhIl0", "é"])
 def test_a_cursor_of_another_list_is_refused(cursor: str) -> None:
     with pytest.raises(CursorError, match="none of this list"):
-        page_of([("a", 1.0)], Wish(1, cursor, "", "lag"), lambda row: row[0], VALUES)
+        page_of([("a", 1.0)], ListQuery(1, cursor, "", "lag"), lambda row: row[0], VALUES)
 
 
 def test_a_list_is_sorted_by_what_it_has() -> None:
     with pytest.raises(PagingError, match="'-colour' is unknown; write one of name, lag"):
-        page_of([("a", 1.0)], Wish(1, "", "", "-colour"), lambda row: row[0], VALUES)
+        page_of([("a", 1.0)], ListQuery(1, "", "", "-colour"), lambda row: row[0], VALUES)
 
 
 def test_a_token_is_known_by_its_secret_alone() -> None:
@@ -144,7 +144,7 @@ def test_a_number_is_short(value: float, text: str) -> None:
 def test_an_odd_cursor_is_none_of_the_list(parts: str) -> None:
     cursor = base64.urlsafe_b64encode(parts.encode()).decode().rstrip("=")
     with pytest.raises(CursorError):
-        page_of([("a", 1.0)], Wish(1, cursor, "", "-lag"), lambda row: row[0], VALUES)
+        page_of([("a", 1.0)], ListQuery(1, cursor, "", "-lag"), lambda row: row[0], VALUES)
 
 
 def test_a_flow_has_43_late_minutes_in_a_month() -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from replication.config.changes import Change, fold
 from replication.errors import StateError
-from replication.flows.replicate import steer
-from replication.flows.replicate.steer import Steer
+from replication.flows.replicate import overrides
+from replication.flows.replicate.overrides import OverrideFollower
 from replication.model import Flow, NewEvent, TopicPartition
 from replication.state.change_files import Applied
 from replication.topics.topic_plan import TopicPlan
@@ -50,11 +50,11 @@ class Process:
             config=config, configured=config, steering=fold(CHANGES), tables=self, changes=self,
             board=SimpleNamespace(pause=lambda *_: None), log=self, source=None,
         )  # fmt: skip
-        patch.setattr(steer, "apply_limits", lambda _: None)
-        patch.setattr(steer, "find_at_risk", lambda *_: {})
-        patch.setattr(steer, "reader_of", lambda _: self)
+        patch.setattr(overrides, "apply_limits", lambda _: None)
+        patch.setattr(overrides, "find_at_risk", lambda *_: {})
+        patch.setattr(overrides, "reader_of", lambda _: self)
         self.context = context
-        self.steer = Steer(context, SimpleNamespace(next_offsets={}))  # type: ignore[arg-type]
+        self.steer = OverrideFollower(context, SimpleNamespace(next_offsets={}))  # type: ignore[arg-type]
 
     def restore(self) -> int:
         return 0  # none has disappeared
@@ -114,7 +114,7 @@ def test_each_change_is_told_and_has_one_row_whenever_its_owner_is_killed(
 
 def test_what_cannot_be_written_is_written_later_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     world, clock = World(), SimpleNamespace(now=100.0)
-    monkeypatch.setattr(steer, "time", SimpleNamespace(monotonic=lambda: clock.now))
+    monkeypatch.setattr(overrides, "time", SimpleNamespace(monotonic=lambda: clock.now))
     process = Process(world, Acts(), monkeypatch)
     process.is_failing = True
     process.follows()

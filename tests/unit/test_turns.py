@@ -6,7 +6,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.flows.replicate.generation import Turn, in_order
+from replication.flows.replicate.generation import AlternatingQuery, in_order
 from replication.model import Position, TopicPartition
 from replication.offsets.pending import PendingRuns
 from replication.spark.progress import Batch
@@ -64,7 +64,7 @@ def test_a_batch_that_begins_too_early_is_passed_on_to_be_refused() -> None:
 
 
 def test_only_the_first_of_two_begins() -> None:
-    first = Turn("r", 5, is_first=True)
+    first = AlternatingQuery("r", 5, is_first=True)
 
     assert first.options == {"relay": "r", "relayBegins": "true", "turnMs": "5000"}
 

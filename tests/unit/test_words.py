@@ -17,19 +17,19 @@ from replication.figures.observation import (
     TopicState,
     document,
 )
-from replication.figures.words import (
+from replication.figures.status_store import (
     MOST_MEMBERS,
     MOST_PARTITIONS,
     Holder,
-    TopicWords,
-    Words,
-    part_words,
+    StatusStore,
+    TopicStatuses,
+    part_statuses,
     topic_key,
 )
 from replication.flows.publisher import (
     BURST_SECONDS,
     BYTES_PER_SECOND,
-    TopicTurns,
+    TopicRotation,
     urgent_topics,
 )
 from replication.model import Flow, Part
@@ -38,23 +38,25 @@ FLOW = Flow("A", "B")
 LOOK = Observation(FLOW, 1_000.0, "running", since=900.0, generation=3)
 
 
-def say(words: Words, look: Observation, epoch: int, at: float, part: Part = "records") -> None:
+def say(
+    words: StatusStore, look: Observation, epoch: int, at: float, part: Part = "records"
+) -> None:
     """Lets a holder of *epoch* say *look* at that time."""
     say_as(words, look, Holder(epoch, f"m{epoch}", "w"), at, part)
 
 
 def say_as(
-    words: Words, look: Observation, holder: Holder, at: float, part: Part = "records"
+    words: StatusStore, look: Observation, holder: Holder, at: float, part: Part = "records"
 ) -> None:
     """Lets *holder* say *look* at that time."""
-    for key, value in part_words(look, {part: holder}, 5).items():
+    for key, value in part_statuses(look, {part: holder}, 5).items():
         words.take(key.encode(), value, at)
-    for topic, word in TopicWords().take(look, holder).items():
+    for topic, word in TopicStatuses().take(look, holder).items():
         words.take(topic_key(topic).encode(), word, at)
 
 
 def test_the_newest_word_counts_and_none_of_an_earlier_owner() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
 
     say(words, LOOK, 1, 10.0)
     say(words, replace(LOOK, state="waiting"), 2, 20.0)
@@ -67,7 +69,7 @@ def test_the_newest_word_counts_and_none_of_an_earlier_owner() -> None:
 
 
 def test_an_owner_whose_epochs_began_anew_is_heard_and_a_paused_one_is_not() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     early, late = Owner("a", 1, since=100.0), Owner("b", 2, since=200.0)
 
     say(words, replace(LOOK, owner=early), 57, 10.0)
@@ -85,7 +87,7 @@ ENDED = replace(LOOK, state="stopped", ended_at=150.0)
 
 
 def test_an_owner_with_a_new_state_directory_is_heard_after_one_that_has_ended() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     early, late = Holder(57, "m57", "w", since=100.0), Holder(1, "m1", "w", since=200.0)
 
     say_as(words, ENDED, early, 10.0)
@@ -102,7 +104,7 @@ def test_topics_are_of_the_owner_that_is_heard_in_whatever_order_partitions_are_
     order: list[str],
 ) -> None:
     """Of each key an old word comes first. The new owner's epoch is of another state directory."""
-    words, met = Words(FLOW), set[str]()
+    words, met = StatusStore(FLOW), set[str]()
     old, new = Holder(2, "m2", "w", since=100.0), Holder(1, "m1", "w", since=200.0)
 
     for what in order:
@@ -110,10 +112,10 @@ def test_topics_are_of_the_owner_that_is_heard_in_whatever_order_partitions_are_
         met.add(what)
         topic = TopicFigures("t", None, "copying", "", {"lag_records": lag})
         if what == "topic":
-            said = TopicWords().take(replace(LOOK, topics=(topic,)), holder)["t"]
+            said = TopicStatuses().take(replace(LOOK, topics=(topic,)), holder)["t"]
             words.take(topic_key("t").encode(), said, 1.0)
         else:
-            for key, value in part_words(LOOK, {"records": holder}, 5).items():
+            for key, value in part_statuses(LOOK, {"records": holder}, 5).items():
                 words.take(key.encode(), value, 1.0)
 
     assert words.last is not None
@@ -121,7 +123,7 @@ def test_topics_are_of_the_owner_that_is_heard_in_whatever_order_partitions_are_
 
 
 def test_topics_that_the_owner_does_not_replicate_are_gone() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     gone, kept = (TopicFigures(name, None, "copying", "", {}) for name in ("gone", "kept"))
 
     say(words, replace(LOOK, topics=(gone, kept)), 1, 10.0)
@@ -132,7 +134,7 @@ def test_topics_that_the_owner_does_not_replicate_are_gone() -> None:
 
 
 def test_a_word_of_another_flow_or_of_connect_is_none() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
 
     say(words, replace(LOOK, flow=Flow("C", "B")), 9, 10.0)
     words.take(b"status-connector-MirrorSourceConnector", b'{"state":"RUNNING"}', 11.0)
@@ -144,7 +146,7 @@ def test_a_word_of_another_flow_or_of_connect_is_none() -> None:
 
 
 def test_a_word_of_a_later_version_is_named_and_an_earlier_one_stays() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
 
     say(words, LOOK, 1, 10.0)
     later = b'{"replication":{"v":2}}'
@@ -155,7 +157,7 @@ def test_a_word_of_a_later_version_is_named_and_an_earlier_one_stays() -> None:
 
 
 def test_topics_and_the_groups_of_another_process_are_put_together() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     topics = tuple(TopicFigures(name, None, "copying", "", {}) for name in ("a", "b"))
     groups = (GroupFigures("g", {}, {"exact": 1}),)
 
@@ -169,7 +171,7 @@ def test_topics_and_the_groups_of_another_process_are_put_together() -> None:
 
 
 def test_the_last_word_is_put_together_when_something_came() -> None:
-    words, topic = Words(FLOW), TopicFigures("a", None, "copying", "", {"lag_records": 7.0})
+    words, topic = StatusStore(FLOW), TopicFigures("a", None, "copying", "", {"lag_records": 7.0})
     say(words, replace(LOOK, topics=(topic,)), 1, 10.0)
     first = words.last
 
@@ -182,7 +184,7 @@ def test_the_last_word_is_put_together_when_something_came() -> None:
 
 
 def test_a_topic_of_another_version_is_named_and_the_others_stay() -> None:
-    words, topic = Words(FLOW), TopicFigures("a", None, "copying", "", {})
+    words, topic = StatusStore(FLOW), TopicFigures("a", None, "copying", "", {})
     say(words, replace(LOOK, topics=(topic,)), 1, 10.0)
     key = topic_key("b").encode()
     words.take(key, b'{"topic":{"replication":{"v":1,"epoch":1,"row":{"topic":"b"}}}}', 11.0)
@@ -195,9 +197,9 @@ def test_a_topic_of_another_version_is_named_and_the_others_stay() -> None:
 OWNER = Holder(7, "owner", "w", since=900.0)
 
 
-def forge(words: Words, at: float, who: str, by: int = 2**40, **others: Any) -> None:  # noqa: ANN401
+def forge(words: StatusStore, at: float, who: str, by: int = 2**40, **others: Any) -> None:  # noqa: ANN401
     """Lets a stranger say that the flow runs, with *others* in the place of what a word has."""
-    for key, value in part_words(LOOK, {"records": Holder(by, who, "x")}, 5).items():
+    for key, value in part_statuses(LOOK, {"records": Holder(by, who, "x")}, 5).items():
         found = json.loads(value or b"{}")
         found["replication"] |= {"since": 1e11, **others}
         words.take(key.encode(), json.dumps(found).encode(), at)
@@ -213,7 +215,7 @@ def forge(words: Words, at: float, who: str, by: int = 2**40, **others: Any) -> 
     ],
 )  # fmt: skip
 def test_a_word_with_a_value_that_no_owner_has_is_left_and_named(others: dict[str, Any]) -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     say_as(words, LOOK, OWNER, 1_000.0)
 
     forge(words, 1_001.0, "stranger", **others)
@@ -227,11 +229,11 @@ def test_a_word_with_a_value_that_no_owner_has_is_left_and_named(others: dict[st
 def test_a_word_of_a_topic_is_of_the_one_in_its_key_or_is_left_and_named(
     key: str, row: str
 ) -> None:
-    words, known = Words(FLOW), TopicFigures("t", None, "copying", "", {})
+    words, known = StatusStore(FLOW), TopicFigures("t", None, "copying", "", {})
     say_as(words, replace(LOOK, topics=(known,)), OWNER, 1_000.0)
 
     look = replace(LOOK, topics=(replace(known, topic=row),))
-    words.take(topic_key(key).encode(), TopicWords().take(look, OWNER)[row], 1_001.0)
+    words.take(topic_key(key).encode(), TopicStatuses().take(look, OWNER)[row], 1_001.0)
 
     assert words.last is not None
     assert words.last.observed.topics == (known,)
@@ -239,7 +241,7 @@ def test_a_word_of_a_topic_is_of_the_one_in_its_key_or_is_left_and_named(
 
 
 def test_an_epoch_that_no_owner_reaches_silences_nobody() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     forge(words, 1_000.0, "stranger")
     say_as(words, LOOK, OWNER, 1_010.0)
     words.note_members("records", frozenset({"owner", "standby"}))
@@ -259,7 +261,7 @@ def test_an_epoch_that_no_owner_reaches_silences_nobody() -> None:
 
 
 def test_without_an_answer_of_the_group_a_silent_stranger_gives_way() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     forge(words, 1_000.0, "stranger", interval=31_536_000)
     say_as(words, LOOK, OWNER, 1_010.0)
     assert words.last is not None
@@ -270,12 +272,12 @@ def test_without_an_answer_of_the_group_a_silent_stranger_gives_way() -> None:
 
 
 def test_words_of_many_strangers_take_little_memory_and_none_from_the_owner() -> None:
-    words, topic = Words(FLOW), TopicFigures("t", None, "copying", "", {"lag_records": 1.0})
+    words, topic = StatusStore(FLOW), TopicFigures("t", None, "copying", "", {"lag_records": 1.0})
     words.note_members("records", frozenset({"owner"}))
     say_as(words, replace(LOOK, topics=(topic,)), OWNER, 1_000.0)
     for n in range(100):
         forge(words, 1_001.0, f"stranger{n}", by=1_000 + n)
-        forged = TopicWords().take(replace(LOOK, topics=(topic,)), Holder(9, f"s{n}", "x"))["t"]
+        forged = TopicStatuses().take(replace(LOOK, topics=(topic,)), Holder(9, f"s{n}", "x"))["t"]
         words.take(topic_key("t").encode(), forged, 1_001.0)
 
     assert words.last is not None
@@ -289,7 +291,7 @@ def test_words_of_many_strangers_take_little_memory_and_none_from_the_owner() ->
     [b"[" * 100_000, b'{"replication":' * 50_000, b" " * (9 << 20), b"\xed\xa0\x80", b"NaN"],
 )
 def test_a_record_without_an_end_is_no_word(value: bytes) -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     for key in (b"status-connector-MirrorSourceConnector", topic_key("t").encode()):
         words.take(key, value, 1.0)
 
@@ -315,12 +317,12 @@ def test_whatever_a_word_has_in_it_can_be_shown_or_is_left(
     )  # fmt: skip
     groups = (GroupFigures("g", {"group_lag_records": 1.0}, {"exact": 1}),)
     look = replace(LOOK, owner=Owner("h", 1, 900.0), groups=groups)
-    said = [*part_words(look, {"records": OWNER}, 5).items()]
+    said = [*part_statuses(look, {"records": OWNER}, 5).items()]
     said += [
         (topic_key(n), v)
-        for n, v in TopicWords().take(replace(LOOK, topics=(topic,)), OWNER).items()
+        for n, v in TopicStatuses().take(replace(LOOK, topics=(topic,)), OWNER).items()
     ]
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     for key, value in said:
         at = found = json.loads(value or b"null")
         while isinstance(at, dict | list) and at:
@@ -346,7 +348,7 @@ VALUES = st.dictionaries(st.sampled_from("abcdef"), st.integers(0, 3).map(lambda
 def test_topics_are_written_when_they_have_changed_and_within_the_bound(
     looks: list[tuple[dict[str, bytes], float]],
 ) -> None:
-    turns, known = TopicTurns(0.0), dict[str, bytes]()
+    turns, known = TopicRotation(0.0), dict[str, bytes]()
     now = written = 0.0
     for values, pause in looks:
         now += pause
@@ -363,7 +365,7 @@ def test_topics_are_written_when_they_have_changed_and_within_the_bound(
 
 
 def test_the_longest_unsent_topic_is_next() -> None:
-    turns = TopicTurns(0.0)
+    turns = TopicRotation(0.0)
     size = int(BYTES_PER_SECOND * BURST_SECONDS)
     first = {"a": b"1" * size, "b": b"1" * size, "c": b"1" * size}
 
@@ -375,7 +377,7 @@ def test_the_longest_unsent_topic_is_next() -> None:
 
 
 def test_the_one_of_many_topics_that_lags_is_told_at_once_and_its_end_as_well() -> None:
-    turns, size = TopicTurns(0.0), 500
+    turns, size = TopicRotation(0.0), 500
     names = [f"t{number:04}" for number in range(5000)]
     late = names[-1]
     values = dict.fromkeys(names, b"1" * size)
@@ -393,7 +395,7 @@ def test_the_one_of_many_topics_that_lags_is_told_at_once_and_its_end_as_well() 
 
 
 def test_many_topics_that_lag_leave_half_to_the_others() -> None:
-    turns = TopicTurns(0.0)
+    turns = TopicRotation(0.0)
     values = dict.fromkeys("abcdefghij", b"1" * 1000)
     values |= dict.fromkeys((f"late-{number}" for number in range(100)), b"1" * 1000)
 
@@ -419,7 +421,7 @@ def test_of_many_partitions_those_that_stall_are_said_first_then_the_paused_ones
         PartitionFigures(number, state, {"lag_seconds": seconds})
         for number, (state, seconds) in enumerate(states)
     )
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
     say(
         words,
         replace(LOOK, topics=(TopicFigures("t", "A.t", "stalled", "", {}, {}, parts),)),
@@ -437,7 +439,7 @@ def test_the_word_of_a_topic_is_made_again_if_it_or_its_speaker_is_another_one()
     def topic(name: str, lag: float) -> TopicFigures:
         return TopicFigures(name, None, "copying", "", {"lag_records": lag})
 
-    made, holder = TopicWords(), Holder(1, "m", "w")
+    made, holder = TopicStatuses(), Holder(1, "m", "w")
     look = replace(LOOK, topics=(topic("t", 0), topic("u", 0)))
     first = made.take(look, holder)
     second = made.take(replace(look, topics=(topic("t", 0), topic("u", 7))), holder)
@@ -450,7 +452,7 @@ def test_the_word_of_a_topic_is_made_again_if_it_or_its_speaker_is_another_one()
 
 
 def test_nobody_has_a_lease_from_a_time_to_come_on() -> None:
-    words = Words(FLOW)
+    words = StatusStore(FLOW)
 
     say_as(
         words, replace(LOOK, state="stopped"), Holder(2**40, "stranger", "w", since=1e11), 1_000.0

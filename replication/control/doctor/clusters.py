@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
-from replication.control.doctor.judgement import Judgement, Verdict, failed, unknown
+from replication.control.doctor.check_result import CheckResult, Verdict, failed, unknown
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.errors import ClusterError, ReplicationError, first_line
 from replication.kafka.certificate import own_certificates, served_until
@@ -58,7 +58,7 @@ APART_SECONDS: Final = 2.0
 
 def look_at_releases(
     alias: str, admin: Mapping[str, str], addresses: Iterable[str], sides: Collection[str]
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     """Yields what the brokers at *addresses* lack: while a cluster is updated they differ.
 
     An admin client is asked where brokers want a certificate first.
@@ -83,7 +83,7 @@ def look_at_releases(
             is_known = quorum.is_known()
     except ReplicationError:
         is_known = False  # the row of the login says why
-    found = Judgement(what=what, found="Kafka 3.3 or newer, with KRaft")
+    found = CheckResult(what=what, found="Kafka 3.3 or newer, with KRaft")
     yield found if is_known else unknown(what, "; ".join(unread))
 
 
@@ -96,14 +96,14 @@ def _versions(address: str, *, is_tls: bool) -> Versions:
 
 def judge_releases(
     what: str, releases: Iterable[str], needs: Mapping[Need, list[str]]
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     """Yields what follows from the brokers' *releases*, and from what some of them lack."""
     texts = dict.fromkeys(need.consequence for need in needs)
     for text in texts:
         lacked = [need for need in needs if need.consequence == text]
         is_fatal = any(need.is_fatal for need in lacked)
         where = ", ".join(dict.fromkeys(one for need in lacked for one in needs[need]))
-        yield Judgement(
+        yield CheckResult(
             what=what,
             found=f"{where} is older than Kafka {lacked[0].since}: {text}",
             verdict="problem" if is_fatal else "warning",
@@ -112,14 +112,14 @@ def judge_releases(
         )
     if not needs and releases:
         found = ", ".join(sorted(releases, key=_numbers))
-        yield Judgement(what=what, found=f"Kafka {found} or newer")
+        yield CheckResult(what=what, found=f"Kafka {found} or newer")
 
 
 def _numbers(release: str) -> tuple[int, ...]:
     return tuple(int(part) for part in release.split(".") if part)
 
 
-def look_at_clock(alias: str, admin: Mapping[str, str]) -> Judgement:
+def look_at_clock(alias: str, admin: Mapping[str, str]) -> CheckResult:
     """Returns whether the clock of the cluster *alias* and that of this machine agree."""
     what = f"clock of {alias}"
     try:
@@ -132,12 +132,12 @@ def look_at_clock(alias: str, admin: Mapping[str, str]) -> Judgement:
     return judge_clock(what, alias, skew)
 
 
-def judge_clock(what: str, alias: str, skew: float) -> Judgement:
+def judge_clock(what: str, alias: str, skew: float) -> CheckResult:
     """Returns what follows from a clock that is ahead by *skew* seconds."""
     if abs(skew) < APART_SECONDS:
-        return Judgement(what=what, found="agrees with that of this machine")
+        return CheckResult(what=what, found="agrees with that of this machine")
     direction = "ahead of" if skew > 0 else "behind"
-    return Judgement(
+    return CheckResult(
         what=what,
         found=f"{abs(skew):.0f} s {direction} that of this machine, so that lag in seconds and "
         "latency are wrong by as much",
@@ -155,7 +155,7 @@ DAYS_LEFT: Final = 21
 OF_THE_BROKER: Final = "renew the certificate in the broker's ssl.keystore.location"
 
 
-def look_at_certificate(alias: str, address: str) -> Judgement:
+def look_at_certificate(alias: str, address: str) -> CheckResult:
     """Returns what follows from the certificate that a broker of *alias* shows at *address*."""
     what = f"certificate of {alias} at {address}"
     try:
@@ -165,7 +165,7 @@ def look_at_certificate(alias: str, address: str) -> Judgement:
     return judge_certificate(what, until, datetime.now(timezone.utc))
 
 
-def look_at_own(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]:
+def look_at_own(alias: str, admin: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yields what follows from the certificates in the stores of the clients of *alias*."""
     try:
         ends = own_certificates(shared_jvm(), admin)
@@ -179,11 +179,11 @@ def look_at_own(alias: str, admin: Mapping[str, str]) -> Iterator[Judgement]:
 
 def judge_certificate(
     what: str, until: datetime, now: datetime, step: str = OF_THE_BROKER
-) -> Judgement:
+) -> CheckResult:
     """Returns what follows from a certificate that is valid *until* then; *step* renews it."""
     days = (until - now).days
     if until <= now:
-        return Judgement(
+        return CheckResult(
             what=what,
             found=f"ended on {until:%Y-%m-%d}",
             verdict="problem",
@@ -191,7 +191,7 @@ def judge_certificate(
             exit_code=ClusterError.exit_code,
         )
     is_near = days < DAYS_LEFT
-    return Judgement(
+    return CheckResult(
         what=what,
         found=f"valid until {until:%Y-%m-%d}, {days} days left",
         verdict="warning" if is_near else "ok",
@@ -213,7 +213,7 @@ ENOUGH: Final = 50_000_000
 MEGA: Final = 1e6
 
 
-def look_at_distance(asked: AskedCluster, cluster: Cluster) -> Judgement:
+def look_at_distance(asked: AskedCluster, cluster: Cluster) -> CheckResult:
     """Measures how long the smallest question takes, and reads what the brokers' sockets hold."""
     seconds = cluster.round_trip_s()
     for _ in range(1, LOOKS):
@@ -224,7 +224,7 @@ def look_at_distance(asked: AskedCluster, cluster: Cluster) -> Judgement:
     return judge_distance(asked, seconds, settings)
 
 
-def judge_distance(asked: AskedCluster, seconds: float, settings: Mapping[str, str]) -> Judgement:
+def judge_distance(asked: AskedCluster, seconds: float, settings: Mapping[str, str]) -> CheckResult:
     """Returns what follows from a round trip of so many *seconds*.
 
     Brokers of a source send records, those of a target receive them; *settings* are a broker's, as
@@ -240,10 +240,10 @@ def judge_distance(asked: AskedCluster, seconds: float, settings: Mapping[str, s
         if key in settings and 0 <= int(settings[key]) < ENOUGH * seconds
     }
     if seconds < FAR_S or not small:
-        return Judgement(what=what, found=found)
+        return CheckResult(what=what, found=found)
     most = min(small.values()) / seconds / MEGA
     values = " and ".join(f"{key}={value}" for key, value in small.items())
-    return Judgement(
+    return CheckResult(
         what=what,
         found=f"{found}, and {values} lets a connection carry about {most:.1f} MB/s",
         verdict="warning",
@@ -257,7 +257,7 @@ NOBODY: Final = "ANONYMOUS"
 """The user of a connection without a login."""
 
 
-def look_at_quotas(asked: AskedCluster) -> Iterator[Judgement]:
+def look_at_quotas(asked: AskedCluster) -> Iterator[CheckResult]:
     """Yields the quotas of the user of the file; nothing if it may not see them."""
     alias, admin = asked.alias, asked.admin
     what = f"quotas of {alias}"
@@ -278,7 +278,7 @@ def look_at_quotas(asked: AskedCluster) -> Iterator[Judgement]:
     for quota in found:
         whom = " and ".join(f"{kind} {name or 'default'}" for kind, name in quota.of.items())
         line = quota.removal(servers)
-        yield Judgement(
+        yield CheckResult(
             what=what,
             found=f"the brokers hold clients back at {quota.key}={quota.value:.0f} ({whom})",
             verdict="warning",
@@ -286,14 +286,14 @@ def look_at_quotas(asked: AskedCluster) -> Iterator[Judgement]:
             commands=(line,),
         )
     if not found:
-        yield Judgement(what=what, found="none holds this user back")
+        yield CheckResult(what=what, found="none holds this user back")
 
 
 Met = Mapping[str, Silence | None]
 """Why each address does not answer; None for one that does."""
 
 
-def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
+def look_at_cluster(asked: AskedCluster) -> Iterator[CheckResult]:
     """Yields what is found of a cluster."""
     alias, admin = asked.alias, asked.admin
     servers = [one.strip() for one in admin.get("bootstrap.servers", "").split(",") if one.strip()]
@@ -303,7 +303,7 @@ def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
     if met and all(met.values()):
         is_open = any(why and why.is_open for why in met.values())
         if is_open and (mismatch := find_mismatch(admin)):
-            yield Judgement(
+            yield CheckResult(
                 what=f"login to {alias}",
                 found=mismatch.reason,
                 verdict="problem",
@@ -327,7 +327,7 @@ def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
         yield failed(f"login to {alias}", error)
         return
     found = f"{len(brokers)} broker(s), cluster id {uid}"
-    yield Judgement(what=f"login to {alias}", found=found)
+    yield CheckResult(what=f"login to {alias}", found=found)
     yield from judge_brokers(f"brokers of {alias}", alias, advertised)
     if distance is not None:  # it is measured where each broker can be reached
         yield distance
@@ -335,7 +335,7 @@ def look_at_cluster(asked: AskedCluster) -> Iterator[Judgement]:
         yield from look_at_quotas(asked)
 
 
-def judge_addresses(what: str, alias: str, met: Met) -> Iterator[Judgement]:
+def judge_addresses(what: str, alias: str, met: Met) -> Iterator[CheckResult]:
     """Yields what follows from what the addresses of ``bootstrap.servers`` *met*."""
     if not met:
         yield unknown(what, "bootstrap.servers is empty")
@@ -344,14 +344,14 @@ def judge_addresses(what: str, alias: str, met: Met) -> Iterator[Judgement]:
     elif any(met.values()):
         yield _silent(what, alias, met, "warning")
     else:
-        yield Judgement(what=what, found=f"{', '.join(met)} answer")
+        yield CheckResult(what=what, found=f"{', '.join(met)} answer")
 
 
-def judge_brokers(what: str, alias: str, met: Met) -> Iterator[Judgement]:
+def judge_brokers(what: str, alias: str, met: Met) -> Iterator[CheckResult]:
     """Yields what follows from what the addresses that the brokers advertise *met*."""
     if any(met.values()):
         silent = ", ".join(f"{address}: {why.text}" for address, why in met.items() if why)
-        yield Judgement(
+        yield CheckResult(
             what=what,
             found=f"cannot be reached as the cluster advertises them: {silent}",
             verdict="problem",
@@ -360,13 +360,13 @@ def judge_brokers(what: str, alias: str, met: Met) -> Iterator[Judgement]:
             exit_code=ClusterError.exit_code,
         )
     else:
-        yield Judgement(what=what, found=f"{', '.join(met)} answer")
+        yield CheckResult(what=what, found=f"{', '.join(met)} answer")
 
 
-def _silent(what: str, alias: str, met: Met, verdict: Verdict) -> Judgement:
+def _silent(what: str, alias: str, met: Met, verdict: Verdict) -> CheckResult:
     silent = {address: why for address, why in met.items() if why}
     codes = dict.fromkeys(why.code for why in silent.values())
-    return Judgement(
+    return CheckResult(
         what=what,
         found="; ".join(f"{address}: {why.text}" for address, why in silent.items()),
         verdict=verdict,

@@ -8,6 +8,7 @@ from typing import Final
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import known_in_force
 from replication.control.clients import admins_of, clients_of, principals_of
+from replication.control.doctor.check_result import CheckResult, failed, told, unknown
 from replication.control.doctor.clusters import AskedCluster, look_at_cluster, look_at_own
 from replication.control.doctor.host import (
     judge_size,
@@ -22,11 +23,10 @@ from replication.control.doctor.host import (
     look_at_state_dir,
     look_at_versions,
 )
-from replication.control.doctor.judgement import Judgement, failed, told, unknown
 from replication.control.doctor.topics import FlowLook, look_at_flow
 from replication.control.machine import open_files_limit, slots_of
+from replication.control.overrides import check_loops
 from replication.control.sizing import shared_tasks
-from replication.control.steer import check_loops
 from replication.errors import ConfigError, ReplicationError, SetupError
 from replication.kafka.jvm import shared_jvm
 from replication.kafka.user_classes import rejected_properties
@@ -49,7 +49,7 @@ class Start:
     environ: Mapping[str, str]
 
 
-def examine_rest(error: ConfigError, environ: Mapping[str, str]) -> tuple[Judgement, ...]:
+def examine_rest(error: ConfigError, environ: Mapping[str, str]) -> tuple[CheckResult, ...]:
     """Returns what is found without a file that can be read: its problems, and this machine's."""
     return (
         *(told("the file", text, "problem", error.exit_code) for text in error.problems),
@@ -58,14 +58,14 @@ def examine_rest(error: ConfigError, environ: Mapping[str, str]) -> tuple[Judgem
     )
 
 
-def with_changes(start: Start) -> tuple[Start, tuple[Judgement, ...]]:
+def with_changes(start: Start) -> tuple[Start, tuple[CheckResult, ...]]:
     """Returns *start* with the lists in force; with those of the file, if a row says why."""
     config, doubt = known_in_force(start.config)
     rows = (unknown(CHANGES, doubt, "mend state.dir, and ask again"),) if doubt else ()
     return replace(start, config=config), rows
 
 
-def examine(start: Start) -> tuple[Judgement, ...]:
+def examine(start: Start) -> tuple[CheckResult, ...]:
     """Returns all that is found, in the order in which a start meets it.
 
     A subject that cannot be looked at does not keep the others from being looked at. The lists are
@@ -103,9 +103,9 @@ def examine(start: Start) -> tuple[Judgement, ...]:
     return tuple(_with_users(finding, principals) for finding in found)
 
 
-def _guarded(what: str, look: Callable[[], Iterator[Judgement]]) -> list[Judgement]:
+def _guarded(what: str, look: Callable[[], Iterator[CheckResult]]) -> list[CheckResult]:
     """Returns what *look* yields; an error is a row of its own."""
-    found: list[Judgement] = []
+    found: list[CheckResult] = []
     try:
         found.extend(look())
     except ReplicationError as error:
@@ -113,7 +113,7 @@ def _guarded(what: str, look: Callable[[], Iterator[Judgement]]) -> list[Judgeme
     return found
 
 
-def _look_at_clients(config: MirrorConfig) -> Iterator[Judgement]:
+def _look_at_clients(config: MirrorConfig) -> Iterator[CheckResult]:
     what = "properties of the clients"
     try:
         problems = rejected_properties(shared_jvm(), clients_of(config))
@@ -123,15 +123,15 @@ def _look_at_clients(config: MirrorConfig) -> Iterator[Judgement]:
     for text in problems:
         yield told(what, text, "problem", ConfigError.exit_code)
     if not problems:
-        yield Judgement(what=what, found="Java's client takes them")
+        yield CheckResult(what=what, found="Java's client takes them")
 
 
-def _look_at_clusters(config: MirrorConfig) -> list[Judgement]:
+def _look_at_clusters(config: MirrorConfig) -> list[CheckResult]:
     admins, principals = admins_of(config), principals_of(config)
     sources = {flow.flow.source for flow in config.flows}
     targets = {flow.flow.target for flow in config.flows} | {one.alias for one in config.heartbeats}
 
-    def look(alias: str) -> list[Judgement]:
+    def look(alias: str) -> list[CheckResult]:
         asked = AskedCluster(
             alias=alias,
             admin=admins[alias],
@@ -156,7 +156,7 @@ def _look_at_flows(config: MirrorConfig) -> dict[Flow, FlowLook]:
         return {flow.flow: sight for flow, sight in zip(config.flows, sights, strict=True)}
 
 
-def _look_at_size(start: Start, sights: Mapping[Flow, FlowLook]) -> Iterator[Judgement]:
+def _look_at_size(start: Start, sights: Mapping[Flow, FlowLook]) -> Iterator[CheckResult]:
     tasks, modes = dict[Flow, int | None](), dict[Flow, Mode]()
     for flow in start.config.flows:
         shared = shared_tasks(flow)
@@ -173,18 +173,18 @@ def _look_at_size(start: Start, sights: Mapping[Flow, FlowLook]) -> Iterator[Jud
 
 def _look_at_identities(
     config: MirrorConfig, sights: Mapping[Flow, FlowLook]
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     with open_reader(config.access) as state:
         for flow in config.flows:
             yield look_at_identity(config, flow, state, sights[flow.flow].cluster_ids)
 
 
-def _look_at_loops(config: MirrorConfig) -> Iterator[Judgement]:
+def _look_at_loops(config: MirrorConfig) -> Iterator[CheckResult]:
     check_loops(config)  # what it finds is an error
     yield from ()
 
 
-def _with_users(finding: Judgement, principals: Mapping[str, str]) -> Judgement:
+def _with_users(finding: CheckResult, principals: Mapping[str, str]) -> CheckResult:
     """Returns *finding* with the user of the file in its commands, if it has only one."""
     users = set(principals.values())
     if len(users) != 1:

@@ -9,11 +9,11 @@ from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control import machine
-from replication.control.doctor.judgement import Judgement, failed, told, unknown
+from replication.control.doctor.check_result import CheckResult, failed, told, unknown
+from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.control.machine import start_problems
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.control.schemas import ask_registry
-from replication.control.witness import Coordinators, Witness
 from replication.errors import (
     ClusterError,
     ConfigError,
@@ -49,7 +49,7 @@ from replication.state.table_reader import StateReader
 PACKAGES: Final = ("pyspark", "delta-spark", "deltalake", "confluent-kafka")
 
 
-def look_at_file(config: MirrorConfig, master: str) -> Iterator[Judgement]:
+def look_at_file(config: MirrorConfig, master: str) -> Iterator[CheckResult]:
     """Yields what the file itself says."""
     problems = start_problems(config, master)
     for text in problems:
@@ -57,12 +57,12 @@ def look_at_file(config: MirrorConfig, master: str) -> Iterator[Judgement]:
     for text in config.warnings:
         yield told("the file", text, "warning")
     if not problems and not config.warnings:
-        yield Judgement(what="the file", found=f"{config.file} is valid")
+        yield CheckResult(what="the file", found=f"{config.file} is valid")
 
 
 def look_at_machine(
     config: MirrorConfig, master: str, heap_mb: int, environ: Mapping[str, str]
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     """Yields what a start finds of this machine before anything else."""
     seen = machine.look(config, environ)
     problems, warnings = machine.problems(seen, master), machine.warnings(seen, heap_mb)
@@ -71,19 +71,19 @@ def look_at_machine(
     for text in warnings:
         yield told("this machine", text, "warning", separator=": ")
     if not problems and not warnings:
-        yield Judgement(what="this machine", found=f"{seen.host}, {seen.memory_mb} MB")
+        yield CheckResult(what="this machine", found=f"{seen.host}, {seen.memory_mb} MB")
 
 
-def look_at_java(environ: Mapping[str, str]) -> Iterator[Judgement]:
+def look_at_java(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yields whether Spark runs on the Java that a start would take."""
     found, problem = machine.java_here(environ)
     if problem:
         yield told("Java", problem, "problem", SetupError.exit_code)
     else:
-        yield Judgement(what="Java", found=found)
+        yield CheckResult(what="Java", found=found)
 
 
-def look_at_versions() -> Iterator[Judgement]:
+def look_at_versions() -> Iterator[CheckResult]:
     """Yields what is installed."""
     try:
         jars = [jar.stem for jar in kafka_jars() if jar.name.startswith("kafka-clients")]
@@ -91,7 +91,7 @@ def look_at_versions() -> Iterator[Judgement]:
     except SetupError as error:
         yield told("what is installed", str(error), "problem", error.exit_code, ": ")
     except PackageNotFoundError as error:
-        yield Judgement(
+        yield CheckResult(
             what="what is installed",
             found=f"the Python package {error.name} is missing",
             verdict="problem",
@@ -100,7 +100,7 @@ def look_at_versions() -> Iterator[Judgement]:
             exit_code=SetupError.exit_code,
         )
     else:
-        yield Judgement(what="what is installed", found=", ".join(found))
+        yield CheckResult(what="what is installed", found=", ".join(found))
 
 
 def judge_size(
@@ -108,7 +108,7 @@ def judge_size(
     modes: Mapping[Flow, Mode],
     heap_mb: int,
     files: int | None,
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     """Yields whether slots, heap and open files suffice.
 
     *partitions* are a flow's, or the tasks that share them, None where that is unknown; *files* is
@@ -122,19 +122,19 @@ def judge_size(
         counts[modes[flow]] += count or 0
     total, flows = sum(counts.values()), len(partitions)
     slots = local_slots(counts, most_continuous(heap_mb, flows, files))
-    yield Judgement(what="slots", found=f"{total} tasks; a start on one machine takes {slots}")
+    yield CheckResult(what="slots", found=f"{total} tasks; a start on one machine takes {slots}")
     if text := small_heap(counts, heap_mb):
         yield told("heap", text, "warning")
     else:
-        yield Judgement(what="heap", found=f"{heap_mb} MB suffice for {total} tasks")
+        yield CheckResult(what="heap", found=f"{heap_mb} MB suffice for {total} tasks")
     if text := few_files(counts, flows, files):
         yield told("open files", text, "problem", SetupError.exit_code, ": ")
     else:
         limit = "any number" if files is None else files
-        yield Judgement(what="open files", found=f"{limit} may be open, which suffices")
+        yield CheckResult(what="open files", found=f"{limit} may be open, which suffices")
 
 
-def judge_slots(needs: Continuous, given: int, *, is_needed: bool) -> Judgement:
+def judge_slots(needs: Continuous, given: int, *, is_needed: bool) -> CheckResult:
     """Returns what follows from *given* slots of ``--master``.
 
     *needs* are those of Real-Time Mode, *is_needed* if a flow runs in no other mode.
@@ -142,9 +142,9 @@ def judge_slots(needs: Continuous, given: int, *, is_needed: bool) -> Judgement:
     what = "slots of --master"
     obstacle = too_few_slots(given, needs) if needs.partitions or needs.sharing else ""
     if not obstacle:
-        return Judgement(what=what, found=f"{given} suffice")
+        return CheckResult(what=what, found=f"{given} suffice")
     consequence = "" if is_needed else ": auto takes micro-batches"
-    return Judgement(
+    return CheckResult(
         what=what,
         found=f"Real-Time Mode needs {obstacle.rpartition(';')[0]}{consequence}",
         verdict="problem" if is_needed else "warning",
@@ -160,13 +160,13 @@ LITTLE_MB: Final = 1024
 """From so little free space on there is a warning: the tables need megabytes a day."""
 
 
-def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
+def look_at_state_dir(config: MirrorConfig) -> Iterator[CheckResult]:
     """Yields whether state.dir can be written, renamed in and listed; locally also its space."""
     folder = local_path(config.state_dir)
     if folder is not None:
         what, (obstacle, step) = f"state.dir {folder}", folder_obstacle(folder)
         if obstacle:
-            yield Judgement(
+            yield CheckResult(
                 what=what,
                 found=obstacle,
                 verdict="problem",
@@ -184,21 +184,21 @@ def look_at_state_dir(config: MirrorConfig) -> Iterator[Judgement]:
         yield failed(what, error)
     else:
         found = f"can be written and listed; tables by {storage.engine} ({storage.why})"
-        yield Judgement(what=what, found=found)
+        yield CheckResult(what=what, found=found)
 
 
-def judge_space(what: str, left: int, *, is_new: bool) -> Judgement:
+def judge_space(what: str, left: int, *, is_new: bool) -> CheckResult:
     """Returns what follows from *left* MB of free space under a folder that can be written."""
     does = "will be made" if is_new else "can be written, locked and listed"
     found = f"{does}; {left} MB are free"
     if left < LITTLE_MB:
-        return Judgement(what=what, found=found, verdict="warning", next_step=SPACE_STEP)
-    return Judgement(what=what, found=found)
+        return CheckResult(what=what, found=found, verdict="warning", next_step=SPACE_STEP)
+    return CheckResult(what=what, found=found)
 
 
 def look_at_identity(
     config: MirrorConfig, flow: FlowConfig, state: StateReader, ids: Mapping[str, str]
-) -> Judgement:
+) -> CheckResult:
     """Returns what a start would say of the tables: whether they are of the clusters of *ids*."""
     what = f"state of {flow.flow}"
     try:
@@ -227,16 +227,16 @@ def look_at_identity(
         found = f"does not name its clusters; topics of it are on {names}, and a start notes the id"
     else:
         found = "is of these clusters" if stored else "is new"
-    return Judgement(what=what, found=found)
+    return CheckResult(what=what, found=found)
 
 
-def look_at_ports(config: MirrorConfig) -> Iterator[Judgement]:
+def look_at_ports(config: MirrorConfig) -> Iterator[CheckResult]:
     """Yields whether the driver and ``serve`` can listen where the file says."""
     owners = (find_job_owner(config.state_dir, flow) for flow in config.names)
     is_running = any(owner is not None for owner in owners)
     metrics, rest = config.metrics, config.serve
     if metrics.port and metrics.port == rest.port:
-        yield Judgement(
+        yield CheckResult(
             what="ports",
             found=f"metrics.port and rest.port are both {rest.port}",
             verdict="warning",
@@ -250,14 +250,14 @@ def look_at_ports(config: MirrorConfig) -> Iterator[Judgement]:
             yield judge_port(f"{key} {port}", _port_obstacle(listen, port), is_running=is_running)
 
 
-def judge_port(what: str, obstacle: str, *, is_running: bool) -> Judgement:
+def judge_port(what: str, obstacle: str, *, is_running: bool) -> CheckResult:
     """Returns what follows if nothing can listen there because of *obstacle*; "" if it can."""
     if not obstacle:
-        return Judgement(what=what, found="free")
+        return CheckResult(what=what, found="free")
     if is_running:
         return unknown(what, f"{obstacle}, perhaps because of a job of this file that runs here")
     key = what.partition(" ")[0]
-    return Judgement(
+    return CheckResult(
         what=what,
         found=obstacle,
         verdict="warning",
@@ -279,9 +279,9 @@ def _port_obstacle(listen: str, port: int) -> str:
 AGAIN_SECONDS: Final = 2.0
 
 
-def look_at_leases(config: MirrorConfig) -> Iterator[Judgement]:
+def look_at_leases(config: MirrorConfig) -> Iterator[CheckResult]:
     """Yields for each flow who holds its lease."""
-    with Coordinators() as coordinators:
+    with LeaseGroups() as coordinators:
         witnesses = coordinators.ask(config.flows)
         if any(witness.members is None for witness in witnesses.values()):
             time.sleep(AGAIN_SECONDS)  # a new cluster creates its groups' topic when first asked
@@ -291,33 +291,33 @@ def look_at_leases(config: MirrorConfig) -> Iterator[Judgement]:
         yield judge_lease(f"lease of {flow.flow}", config.file, owner, witnesses[flow.flow])
 
 
-def judge_lease(what: str, file: str, owner: object | None, witness: Witness) -> Judgement:
+def judge_lease(what: str, file: str, owner: object | None, witness: LeaseGroup) -> CheckResult:
     """Returns what follows from the process *owner* on this machine and from the lease's group."""
     if witness.members is None:
         if witness.denied is not None:
             return failed(what, witness.denied)
         return unknown(what, witness.reason)
     if owner is not None and witness.members:
-        return Judgement(what=what, found=f"held, and the flow runs here: {owner}")
+        return CheckResult(what=what, found=f"held, and the flow runs here: {owner}")
     if owner is not None:
-        return Judgement(
+        return CheckResult(
             what=what,
             found=f"not held (group {witness.group} has no member), although {owner} has the flow",
             verdict="warning",
             next_step=f"python -m replication status {file} says what that process does",
         )
     if witness.members:
-        return Judgement(
+        return CheckResult(
             what=what,
             found=f"held by a process that does not run here (group {witness.group})",
             verdict="warning",
             next_step="stop that process before you start this one, or start this one with "
             f"--standby; python -m replication status {file} names it",
         )
-    return Judgement(what=what, found="free")
+    return CheckResult(what=what, found="free")
 
 
-def look_at_registries(config: MirrorConfig) -> Iterator[Judgement]:
+def look_at_registries(config: MirrorConfig) -> Iterator[CheckResult]:
     """Yields whether each registry answers that a flow of the file asks."""
     asked = {
         alias: registry
@@ -335,4 +335,4 @@ def look_at_registries(config: MirrorConfig) -> Iterator[Judgement]:
         except ClusterError as error:
             yield failed(what, error)
         else:
-            yield Judgement(what=what, found=f"answers, {subjects} subjects")
+            yield CheckResult(what=what, found=f"answers, {subjects} subjects")

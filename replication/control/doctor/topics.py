@@ -7,7 +7,7 @@ from typing import Final
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
-from replication.control.doctor.judgement import Judgement, failed, told, unknown
+from replication.control.doctor.check_result import CheckResult, failed, told, unknown
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.control.plan import find_internal_topics
 from replication.errors import GuardError, ReplicationError
@@ -41,7 +41,7 @@ class FlowLook:
         cluster_ids: Of its clusters, by alias, as far as they answer.
     """
 
-    findings: tuple[Judgement, ...]
+    findings: tuple[CheckResult, ...]
     partitions: int | None = None
     cluster_ids: Mapping[str, str] = field(default_factory=dict)
 
@@ -51,7 +51,7 @@ def look_at_flow(
 ) -> FlowLook:
     """Looks at the clusters of one flow; changes nothing there."""
     what = f"topics of {config.flow}"
-    found, ids = list[Judgement](), dict[str, str]()
+    found, ids = list[CheckResult](), dict[str, str]()
     count: int | None = None
     try:
         with (
@@ -76,7 +76,7 @@ def look_at_flow(
     return FlowLook(tuple(found), count, ids)
 
 
-def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgement]:
+def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[CheckResult]:
     """Yields what follows from the *plan* of a flow and from what is *left* of it.
 
     *plan* has all topics that no cluster rejects, *left* those that the target would create.
@@ -84,7 +84,7 @@ def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgemen
     for topic, text in islice(left.rejected.items(), MOST_ROWS):
         yield told(f"{what}: {topic}", text, "problem", GuardError.exit_code)
     for tp in plan.leaderless:
-        yield Judgement(
+        yield CheckResult(
             what=f"{what}: {tp}",
             found="no broker leads it on one side, so it is not copied until one does",
             verdict="problem",
@@ -95,7 +95,7 @@ def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgemen
         yield told(what, text, "warning")
     total = len(plan.topics) + len(plan.rejected)
     if (more := len(left.rejected) - MOST_ROWS) > 0:
-        yield Judgement(
+        yield CheckResult(
             what=what,
             found=f"{more} more would be set aside",
             verdict="problem",
@@ -103,7 +103,7 @@ def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgemen
             exit_code=GuardError.exit_code,
         )
     if plan.is_empty:
-        yield Judgement(
+        yield CheckResult(
             what=what,
             found="the lists of the flow select no topic",
             verdict="warning",
@@ -111,9 +111,9 @@ def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[Judgemen
         )
     elif left.topics or not total:
         found = f"{len(left.topics)} of {total} would be replicated"
-        yield Judgement(what=what, found=found)
+        yield CheckResult(what=what, found=found)
     else:
-        yield Judgement(
+        yield CheckResult(
             what=what,
             found=f"none of {total} would be replicated: each is set aside",
             verdict="problem",
@@ -127,7 +127,7 @@ def _rights(
     plan: TopicPlan,
     clusters: tuple[Cluster, Cluster],
     principals: Principals,
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     """Yields what the user may not do with the topics, as lines that allow it."""
     source, target = clusters
     lacking = missing_rights(config, plan, source, target)
@@ -136,13 +136,13 @@ def _rights(
     if not lacking:
         names = f"{source.alias} and {target.alias}"
         found = "the user may read and write the topics that exist"
-        yield Judgement(what=f"permissions on {names}", found=found)
+        yield CheckResult(what=f"permissions on {names}", found=found)
 
 
-def judge_right(right: MissingRight, principals: Principals) -> Judgement:
+def judge_right(right: MissingRight, principals: Principals) -> CheckResult:
     """Returns what follows from a right that is missing, with the line that gives it."""
     line = right.line(principals.get(right.alias, YOURS))
-    return Judgement(
+    return CheckResult(
         what=f"permissions on {right.alias}",
         found=str(right),
         verdict="problem",
@@ -154,7 +154,7 @@ def judge_right(right: MissingRight, principals: Principals) -> Judgement:
 
 def _settings(
     config: FlowConfig, plan: TopicPlan, source: Cluster, target: Cluster
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     """Yields which remote topics would keep less than their source topics, or take less."""
     what = f"sizes and retention of {config.flow}"
     hidden = [*_hidden(source, plan.topics), *_hidden(target, plan.topics.values())]
@@ -166,7 +166,7 @@ def _settings(
     for text in unwritable.values():
         yield told(what, text, "problem", GuardError.exit_code)
     if not hidden and not losses and not unwritable:
-        yield Judgement(what=what, found="the target's topics keep and take what the source's do")
+        yield CheckResult(what=what, found="the target's topics keep and take what the source's do")
 
 
 def _hidden(cluster: Cluster, topics: Collection[str]) -> list[str]:
@@ -177,11 +177,11 @@ def _hidden(cluster: Cluster, topics: Collection[str]) -> list[str]:
 
 def _internal(
     config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
-) -> Iterator[Judgement]:
+) -> Iterator[CheckResult]:
     what = f"internal topics of {config.flow}"
     planned, faults = find_internal_topics(config, heartbeats, clusters)
     for text in faults:
         yield told(what, text, "warning")
     if not faults:
         new = sum(not topic.exists for topic in planned)
-        yield Judgement(what=what, found=f"{len(planned)}; {new} of them are to be created")
+        yield CheckResult(what=what, found=f"{len(planned)}; {new} of them are to be created")

@@ -6,7 +6,7 @@ from typing import Final
 
 from replication.figures.lag import Skew, skew_step, skew_text
 from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
-from replication.flows.board import Figures
+from replication.flows.flow_metrics import Figures
 from replication.model import Flow
 from replication.state.tables import EventCounts, WriteCounts
 

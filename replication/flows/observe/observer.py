@@ -21,7 +21,7 @@ from replication.errors import ClusterError, ReplicationError
 from replication.figures.lag import jumped, steady
 from replication.figures.observation import Observation
 from replication.flows.observe.clocks import Clocks
-from replication.flows.observe.sight import FlowSight
+from replication.flows.observe.sight import FlowObserver
 from replication.kafka.api import KafkaRecord, join_names
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import Reader
@@ -52,7 +52,7 @@ class RareQuestions:
     def __init__(self) -> None:
         self._asked_at = -QUESTIONS_EACH_SECONDS
 
-    def ask(self, sight: FlowSight) -> None:
+    def ask(self, sight: FlowObserver) -> None:
         """Asks what is due; the answers are for the next looks."""
         if time.monotonic() - self._asked_at < QUESTIONS_EACH_SECONDS:
             return
@@ -70,7 +70,7 @@ class RareQuestions:
         sight.kept = _kept(sight, less)
 
 
-def _read(sight: FlowSight, backlog: list[tuple[TopicPartition, int, int]]) -> None:
+def _read(sight: FlowObserver, backlog: list[tuple[TopicPartition, int, int]]) -> None:
     """Reads the first record of each partition of *backlog*: no look tells its age."""
     spans = {tp: (at, min(end, at + SEARCHED_OFFSETS)) for tp, at, end in backlog}
 
@@ -83,7 +83,7 @@ def _read(sight: FlowSight, backlog: list[tuple[TopicPartition, int, int]]) -> N
         reader.visit(spans, visit)
 
 
-def _kept(sight: FlowSight, topics: Mapping[str, str]) -> frozenset[str]:
+def _kept(sight: FlowObserver, topics: Mapping[str, str]) -> frozenset[str]:
     """Returns those of *topics*, with their remote names, that the target keeps all of by now."""
     if not topics:
         return frozenset()
@@ -95,7 +95,7 @@ def _cluster(config: ClusterConfig) -> Cluster:
     return Cluster(config.alias, config.admin, client_id=CLIENT, patience_s=PATIENCE_SECONDS)
 
 
-def _headroom(sight: FlowSight, behind: dict[str, float]) -> dict[str, float]:
+def _headroom(sight: FlowObserver, behind: dict[str, float]) -> dict[str, float]:
     """Returns how long until the source deletes what of the topics *behind* is not copied."""
     with _cluster(sight.config.source) as cluster:
         settings = cluster.topic_config(behind)
@@ -181,7 +181,7 @@ class Observer:
         self._interval = interval_seconds
         self._reported = reported
         self._clocks = clocks
-        self._sights: dict[Flow, FlowSight] = {}
+        self._sights: dict[Flow, FlowObserver] = {}
         self._questions: dict[Flow, RareQuestions] = defaultdict(RareQuestions)
         self._latest: dict[Flow, Observation] = {}
         self._subscribers: tuple[Subscriber, ...] = (Summary(),)
@@ -203,7 +203,7 @@ class Observer:
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
 
-    def watch(self, sight: FlowSight) -> None:
+    def watch(self, sight: FlowObserver) -> None:
         """Looks at another flow from now on, until its `end`."""
         self._sights[sight.config.flow] = sight
 
@@ -263,7 +263,7 @@ class Observer:
             with self._logged((flow, "clocks")):
                 self._ask_clocks(sight)
 
-    def _ask_clocks(self, sight: FlowSight) -> None:
+    def _ask_clocks(self, sight: FlowObserver) -> None:
         """Asks for the time of the clusters that answer; a drain is over before it matters."""
         if self._clocks is None or sight.config.mode == "drain":
             return
@@ -274,9 +274,9 @@ class Observer:
             else:
                 self._clocks.forget(cluster.alias)
 
-    def _ask_ends(self, sights: Sequence[FlowSight]) -> None:
+    def _ask_ends(self, sights: Sequence[FlowObserver]) -> None:
         """Asks each source once for each isolation, whatever flows read it."""
-        wanted: dict[tuple[_Cluster, Isolation], list[FlowSight]] = defaultdict(list)
+        wanted: dict[tuple[_Cluster, Isolation], list[FlowObserver]] = defaultdict(list)
         for sight in sights:
             source = sight.config.source
             cluster = source.alias, frozenset(source.admin.items())
@@ -303,7 +303,7 @@ class Observer:
                             f"{join_names(denied)}; the user needs DESCRIBE on them"
                         )
 
-    def _await_reports(self, sights: Sequence[FlowSight]) -> None:
+    def _await_reports(self, sights: Sequence[FlowObserver]) -> None:
         """Waits until the positions are younger than the ends.
 
         The other way round a healthy flow would show the records of the last second as lag.
@@ -338,7 +338,7 @@ class Observer:
             self._said.discard(what)
 
 
-def _has_looked(sight: FlowSight, since: float) -> bool:
+def _has_looked(sight: FlowObserver, since: float) -> bool:
     """Returns whether the loop has taken the reports after *since*; one that waits has none."""
     copying = sight.copying
     return not copying.generations or copying.looked_at > since

@@ -24,8 +24,8 @@ from replication.figures.observation import (
     TopicState,
 )
 from replication.figures.registry import BOUNDED, WHOLE_FLOW
-from replication.flows.board import Copying, Figures, GroupRound
 from replication.flows.context import FlowContext
+from replication.flows.flow_metrics import Copying, Figures, GroupRound
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -460,7 +460,7 @@ def _answer(position: GroupPosition) -> Answer:
 SHOWN_EVENTS: Final = 20
 
 
-class FlowSight:
+class FlowObserver:
     """One flow, look by look. Used by one thread; what it returns does not change.
 
     Args:

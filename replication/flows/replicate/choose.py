@@ -11,8 +11,8 @@ from typing import Final
 
 from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
-from replication.flows.board import TopicOrPartition
 from replication.flows.context import FlowContext, Identity
+from replication.flows.flow_metrics import TopicOrPartition
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.resume import Acceptances
 from replication.kafka.api import join_names

@@ -28,8 +28,8 @@ from replication.model import NewEvent, NewTopic, Position, TopicPartition
 from replication.offsets.copy_rule import Copy, Fingerprint
 from replication.offsets.dead_letter import (
     DeadLetter,
-    LetterBound,
-    LetterId,
+    DeadLetterId,
+    DeadLetterLimit,
     Stage,
     identity_of,
     letter_of,
@@ -53,7 +53,7 @@ from replication.spark.kafka_options import (
 )
 from replication.spark.progress import SOURCE_SCHEMA
 from replication.state.letter_rows import TABLE, KeptLetter
-from replication.state.letter_table import LetterTable
+from replication.state.letter_table import DeadLetterTable
 from replication.state.requests import LOOK_SECONDS
 from replication.state.table_reader import Anchor
 from replication.state.tables import reader_of
@@ -65,15 +65,17 @@ from replication.topics.topic_plan import TopicPlan, copy_rule
 # the letter is durable. So a process that is killed anywhere in between writes none twice.
 
 
-class LetterBox:
+class DeadLetterWriter:
     """The letters of one flow, whose lease this process holds."""
 
     def __init__(self, context: FlowContext) -> None:
         self._context = context
         self._flow = context.config.flow
         self._topic = context.config.letters.letters_topic
-        self._table = LetterTable(context.tables, reader_of(context.tables), self._flow)
-        self._places: dict[tuple[LetterId, bytes], str] = {}  # of letters in the topic, by content
+        self._table = DeadLetterTable(context.tables, reader_of(context.tables), self._flow)
+        self._places: dict[
+            tuple[DeadLetterId, bytes], str
+        ] = {}  # of letters in the topic, by content
         self._read_until: dict[TopicPartition, int] = {}
 
     def keep(self, letter: DeadLetter) -> None:
@@ -92,7 +94,7 @@ class LetterBox:
         event = NewEvent("dead-letter", text, "skip", columns)
         self._context.tables.record_events(self._flow, [event])
 
-    def letters(self) -> dict[LetterId, KeptLetter]:
+    def letters(self) -> dict[DeadLetterId, KeptLetter]:
         """Returns all letters, also those that were copied again."""
         return self._table.letters()
 
@@ -182,7 +184,7 @@ class LetterBox:
         return {**client_properties(sink), **own}
 
 
-def _content(letter: DeadLetter) -> tuple[LetterId, bytes]:
+def _content(letter: DeadLetter) -> tuple[DeadLetterId, bytes]:
     time_ms = letter.timestamp_ms
     copy = Copy(letter.key, letter.value, (*letter.headers, ("", b"%d" % time_ms)), time_ms)
     return letter.id, copy.content
@@ -196,13 +198,13 @@ def _content(letter: DeadLetter) -> tuple[LetterId, bytes]:
 # request is still there. So a process that is killed anywhere in between leaves the copy right
 # behind the map's end, where the next start finds it by that header before it looks for positions.
 
-Letters = Mapping[LetterId, KeptLetter]
+Letters = Mapping[DeadLetterId, KeptLetter]
 
 
-class LetterCopies:
+class DeadLetterRetries:
     """The letters of one flow that are asked for."""
 
-    def __init__(self, context: FlowContext, map_writer: MapWriter, box: LetterBox) -> None:
+    def __init__(self, context: FlowContext, map_writer: MapWriter, box: DeadLetterWriter) -> None:
         self._context = context
         self._map_writer = map_writer
         self._box = box
@@ -272,7 +274,7 @@ class LetterCopies:
             self._context.letter_requests.remove([request])
         return bool(requests)
 
-    def _is_possible(self, one: LetterId, plan: TopicPlan, letters: Letters) -> bool:
+    def _is_possible(self, one: DeadLetterId, plan: TopicPlan, letters: Letters) -> bool:
         is_waiting = one in letters and letters[one].state == "waiting"
         return is_waiting and plan.source_ids.get(one.topic) == one.topic_id
 
@@ -353,14 +355,17 @@ class LetterCopies:
 
     def _copies_between(
         self, copy: TopicPartition, start: int, end: int, wanted: Letters
-    ) -> dict[int, LetterId]:
+    ) -> dict[int, DeadLetterId]:
         """Returns the offsets of copies of *wanted* letters in a part of a remote partition.
 
         Anybody may give a record of the source a header that names a letter, and its copy has that
         header as well: only one that is all that the letter's copy would be is taken for it.
         """
-        flow, found = self._context.config.flow, dict[int, LetterId]()
-        rule, expected = copy_rule(self._context.config, ()), dict[LetterId, Fingerprint | None]()
+        flow, found = self._context.config.flow, dict[int, DeadLetterId]()
+        rule, expected = (
+            copy_rule(self._context.config, ()),
+            dict[DeadLetterId, Fingerprint | None](),
+        )
 
         def visit(_at: TopicPartition, record: KafkaRecord) -> None:
             one = identity_of(flow, record.headers)
@@ -434,9 +439,9 @@ class DeadLetters:
         self._map_writer = map_writer
         self._number = number
         self._suspected = Counter[tuple[TopicPartition, int]]()
-        self._bound = LetterBound(context.config.letters.most)
-        self._box = LetterBox(context)
-        self.copies = LetterCopies(context, map_writer, self._box)
+        self._bound = DeadLetterLimit(context.config.letters.most)
+        self._box = DeadLetterWriter(context)
+        self.copies = DeadLetterRetries(context, map_writer, self._box)
 
     @property
     def are_kept(self) -> bool:
@@ -560,7 +565,7 @@ class DeadLetters:
         return f"{RECORD_TOO_LARGE}: it has {whole} bytes, and the producer sends up to {most}"
 
     def _letter(self, plan: TopicPlan, tp: TopicPartition, blame: "Blame") -> DeadLetter:
-        one = LetterId(tp.topic, plan.source_ids[tp.topic], tp.partition, blame.offset)
+        one = DeadLetterId(tp.topic, plan.source_ids[tp.topic], tp.partition, blame.offset)
         flow, record = self._context.config.flow, blame.record
         if record is None:
             return DeadLetter(flow, one, blame.stage, blame.reason, is_read=False)

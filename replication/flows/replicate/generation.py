@@ -110,7 +110,7 @@ TURNS_OF_A_BATCH: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class AlternatingQuery:
     """One of two queries that read in turn.
 
     Args:
@@ -133,12 +133,12 @@ class Turn:
         }
 
 
-def place_of(turn: Turn | None) -> str:
+def place_of(turn: AlternatingQuery | None) -> str:
     """Returns what tells the names of two queries apart."""
     return "" if turn is None or turn.is_first else "-in-turn"
 
 
-def batch_seconds(seconds: int, turn: Turn | None) -> int:
+def batch_seconds(seconds: int, turn: AlternatingQuery | None) -> int:
     """Returns how long Spark's batches are, of which *seconds* are asked for."""
     return max(LEAST_SECONDS, seconds if turn is None else seconds * TURNS_OF_A_BATCH)
 
@@ -154,9 +154,9 @@ class Queries:
 
     def __init__(
         self,
-        start: Callable[[Turn | None], StreamingQuery],
+        start: Callable[[AlternatingQuery | None], StreamingQuery],
         copies: Mapping[TopicPartition, TopicPartition],
-        turn: Turn | None,
+        turn: AlternatingQuery | None,
     ) -> None:
         self._start = start
         self._copies = copies
@@ -167,7 +167,7 @@ class Queries:
         self._add(turn)
         self._second_at = time.monotonic() + turn.seconds if turn else None
 
-    def _add(self, turn: Turn | None) -> None:
+    def _add(self, turn: AlternatingQuery | None) -> None:
         query = self._start(turn)
         self._queries.append(query)
         self.progress.append(QueryProgress(query, query.name, self._copies))
@@ -321,7 +321,7 @@ class Generation:
         epochs = written[0].leaders.source_epochs(starts)
         reports = Reports(context, plan, number)
 
-        def start(turn: Turn | None) -> StreamingQuery:
+        def start(turn: AlternatingQuery | None) -> StreamingQuery:
             name = f"{config.flow.slug} generation {number}{place_of(turn)}"
             setup = QuerySetup(
                 name, reading, limits, brokers, distance, number, turn, epochs, source_id
@@ -334,7 +334,11 @@ class Generation:
                     checkpoint = checkpoint_location(spark, folder / f"query{place_of(turn)}")
                     return start_query(writer, reading.mode, lasting, checkpoint)
 
-        turn = Turn(folder.name, reports.batch_seconds, True) if reading.takes_turns else None
+        turn = (
+            AlternatingQuery(folder.name, reports.batch_seconds, True)
+            if reading.takes_turns
+            else None
+        )
         try:
             queries = Queries(start, plan.copies, turn)
             return cls(queries, written, plan, positions, reports, folder, mute)
@@ -468,7 +472,7 @@ class QuerySetup:
     brokers: int = 1
     distance: RoundTrips = NEAR
     generation: int = 0
-    turn: Turn | None = None
+    turn: AlternatingQuery | None = None
     epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     source_id: str = ""
 

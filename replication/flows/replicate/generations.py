@@ -17,9 +17,9 @@ from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import decisive, explain, rejection
 from replication.flows.replicate.generation import Generation
-from replication.flows.replicate.held_back import HeldBack
 from replication.flows.replicate.idle import IdlePartitions, apply_limits
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.open_transactions import OpenTransactions
 from replication.flows.replicate.topic_ids import TopicIdWatch
 from replication.model import Mode, Position, TopicPartition, is_local_mode
 from replication.spark.acknowledged import is_reported
@@ -393,7 +393,7 @@ class Generations:
                 raise rejection(self._context.config.flow, rejected)
         return len(ended) == len(self._running)
 
-    def check_idle(self, held_back: HeldBack, now: float) -> None:
+    def check_idle(self, held_back: OpenTransactions, now: float) -> None:
         """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*."""
         held_back.look(self.plan.partitions, now)
         for generation, idle in self._running:

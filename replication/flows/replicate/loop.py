@@ -20,13 +20,13 @@ from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, spark_errors
 from replication.flows.replicate.generations import Admitted, FlowTasks, Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
-from replication.flows.replicate.held_back import LeftBehind
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
+from replication.flows.replicate.open_transactions import LeftBehind
+from replication.flows.replicate.overrides import OverrideFollower
 from replication.flows.replicate.recover import Recovery, Standstill
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.schemas import kept_schemas
-from replication.flows.replicate.steer import Steer
 from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import Windows, copy_lost, copy_up_to_rejected, try_alone
 from replication.flows.replicate.warm import held_records
@@ -52,7 +52,7 @@ MOST_SECONDS = 2.0
 """How late an idle flow notices that its query has failed, or that its first records arrive."""
 
 
-class Pace:
+class PollInterval:
     """The pause before the next look."""
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ class _FlowLoop:
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
-        self._steer = Steer(context, self._map_writer)
+        self._steer = OverrideFollower(context, self._map_writer)
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._left_behind = LeftBehind(context)
         self._standstill = standstill
@@ -314,7 +314,7 @@ class _FlowLoop:
         check_seconds = min(IDLE_CHECK_SECONDS, config.refresh_topics_interval_seconds)
         check_at = time.monotonic() + check_seconds
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
-        pace = Pace()
+        pace = PollInterval()
         while True:
             stopped = self._steer.wait(self._stop, pace.seconds)
             self._context.board.turn()

@@ -44,7 +44,7 @@ PAUSES: Final = Backoff(1, 15)
 AT_ONCE: Final = 96
 """How many are asked for in one look: the records of these wait for the slowest of them."""
 
-Wanted = tuple[str, Part, SchemaName | None]
+SampleRequest = tuple[str, Part, SchemaName | None]
 """A topic of the source, a part of its records, and an id there, or a GUID."""
 
 Outcome = Version | RegistryError | None
@@ -99,7 +99,7 @@ class SparkExecutors:
             tell_schemas(spark, self._flow, place, ids)
 
 
-class SchemaDesk:
+class SchemaTranslator:
     """The desk of one flow."""
 
     def __init__(
@@ -116,13 +116,13 @@ class SchemaDesk:
         self._clock = clock
         self._known = context.config.schema_ids
         self._state = context.refused_schemas
-        self._since: dict[Wanted, float] = {}
-        self._failures: dict[Wanted, int] = {}
-        self._due: dict[Wanted, float] = {}
-        self._told = set[Wanted]()
-        self._guids = set[Wanted]()  # which were registered, or were an event
+        self._since: dict[SampleRequest, float] = {}
+        self._failures: dict[SampleRequest, int] = {}
+        self._due: dict[SampleRequest, float] = {}
+        self._told = set[SampleRequest]()
+        self._guids = set[SampleRequest]()  # which were registered, or were an event
         self._unregistered = set[str]()  # topics
-        self._refused: dict[str, tuple[Wanted, str]] = {}  # by topic, for which record
+        self._refused: dict[str, tuple[SampleRequest, str]] = {}  # by topic, for which record
         self._lock = Lock()
 
     def look(self) -> None:
@@ -131,7 +131,7 @@ class SchemaDesk:
         with self._lock, self._context.act("schemas") as may:
             if not may:
                 return
-            found = defaultdict[Wanted, list[WantedSchema]](list)
+            found = defaultdict[SampleRequest, list[WantedSchema]](list)
             for want in wants:
                 if (topic := self._state.copied.get(want.remote.topic)) is not None:
                     found[topic, want.part, want.id].append(want)
@@ -162,7 +162,7 @@ class SchemaDesk:
                 return None
             return f"{where} cannot be copied: {reason}"
 
-    def _told_again(self, wanted: Wanted) -> bool:
+    def _told_again(self, wanted: SampleRequest) -> bool:
         topic, part, number = wanted
         known = self._known.of(topic, part)
         if number in known:
@@ -173,12 +173,12 @@ class SchemaDesk:
             return False
         return True
 
-    def _outcomes(self, asked: Iterable[Wanted]) -> dict[Wanted, Outcome]:
+    def _outcomes(self, asked: Iterable[SampleRequest]) -> dict[SampleRequest, Outcome]:
         """Registers what is *asked* for, and writes what each id is at the target.
 
         Ids of one topic follow each other, since the later ones may be compatible with the earlier.
         """
-        by_topic = defaultdict[str, list[Wanted]](list)
+        by_topic = defaultdict[str, list[SampleRequest]](list)
         for wanted in asked:
             by_topic[wanted[0]].append(wanted)
         answers = self._schemas.each(self._registered, by_topic.values())
@@ -194,9 +194,9 @@ class SchemaDesk:
             self._known.add(topic, part, number, one.id)
         return found
 
-    def _registered(self, asked: Iterable[Wanted]) -> dict[Wanted, Outcome]:
+    def _registered(self, asked: Iterable[SampleRequest]) -> dict[SampleRequest, Outcome]:
         remote = {name: copy for copy, name in self._state.copied.items()}
-        found = dict[Wanted, Outcome]()
+        found = dict[SampleRequest, Outcome]()
         for topic, part, number in asked:
             try:
                 if isinstance(number, str):
@@ -210,7 +210,7 @@ class SchemaDesk:
             found[topic, part, number] = outcome
         return found
 
-    def _answer(self, wanted: Wanted, records: list[WantedSchema], outcome: Outcome) -> None:
+    def _answer(self, wanted: SampleRequest, records: list[WantedSchema], outcome: Outcome) -> None:
         topic, _, number = wanted
         where = (
             f"the {wanted[1]} of {topic}-{records[0].remote.partition} offset {records[0].offset}"
@@ -247,7 +247,7 @@ class SchemaDesk:
         topics = self._context.board.look().copying.topics
         return self._context.config.mode == "drain" or bool(topics.keys() - {topic})
 
-    def _refusal_of(self, wanted: Wanted, outcome: Outcome) -> str | None:
+    def _refusal_of(self, wanted: SampleRequest, outcome: Outcome) -> str | None:
         topic, part, number = wanted
         if number is None:
             return (
@@ -302,13 +302,13 @@ class SchemaDesk:
                 topic=topic,
             )
 
-    def _tell(self, wanted: Wanted, ids: Answers) -> None:
+    def _tell(self, wanted: SampleRequest, ids: Answers) -> None:
         topic, part, _ = wanted
         for remote, name in self._state.copied.items():
             if name == topic:
                 self._executors.tell((remote, part), ids)
 
-    def _forget(self, wanted: Wanted) -> None:
+    def _forget(self, wanted: SampleRequest) -> None:
         for memory in (self._since, self._failures, self._due):
             memory.pop(wanted, None)
         self._told.discard(wanted)
@@ -340,7 +340,7 @@ def kept_schemas(context: FlowContext, stop: threading.Event) -> Iterator[None]:
             stack.callback(registry.close)
         if config.translates:
             read_schema_ids(reader_of(context.tables), config.flow, config.schema_ids)
-            desk = SchemaDesk(context, TranslatedSchemas(*both), SparkExecutors(context))
+            desk = SchemaTranslator(context, TranslatedSchemas(*both), SparkExecutors(context))
             context.refused_schemas.begin(desk.again)
             look, pause = desk.look, LOOK_SECONDS
         else:

@@ -25,9 +25,9 @@ from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.generation import QuerySetup, replication_query, start_query
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
+from replication.positions.flow_clients import sharing
 from replication.positions.measure import abandon_in_flight
 from replication.positions.originals import Copies, Originals
-from replication.positions.sides import sharing
 from replication.spark.counting import RecordSpan, offsets_after, read_windows
 from replication.spark.mode import Reading, choose_source
 from replication.spark.session import checkpoint_location, driver_obstacle, temporary_folder
@@ -42,10 +42,10 @@ from replication.upkeep.prepare import look
 # The rehearsal counts and compares the newest record of one partition, and runs the flow's query
 # from where the source ends; what comes meanwhile goes nowhere.
 
-Ends = dict[TopicPartition, int]
+RunHistory = dict[TopicPartition, int]
 
 
-def rehearse(context: FlowContext, plan: TopicPlan, ends: Ends) -> None:
+def rehearse(context: FlowContext, plan: TopicPlan, ends: RunHistory) -> None:
     """Rehearses the start of *context* for one partition of *plan*, one with records if it has."""
     remote_ends = context.target.log_ends(plan.copies.values())
     filled = _filled(context.source, ends)
@@ -58,7 +58,7 @@ def rehearse(context: FlowContext, plan: TopicPlan, ends: Ends) -> None:
         _copy(context, part, {tp: ends[tp] for tp in part.partitions if tp in ends})
 
 
-def _filled(cluster: Cluster, ends: Ends) -> set[TopicPartition]:
+def _filled(cluster: Cluster, ends: RunHistory) -> set[TopicPartition]:
     begins = cluster.earliest(ends)
     return {tp for tp, end in ends.items() if tp in begins and begins[tp] < end}
 
@@ -76,7 +76,7 @@ def _count(
         target.visit({part.copy_of(tp): (remote_end - 1, remote_end)}, lambda _tp, _one: None)
 
 
-def _copy(context: FlowContext, part: TopicPlan, starts: Ends) -> None:
+def _copy(context: FlowContext, part: TopicPlan, starts: RunHistory) -> None:
     """Runs the flow's query from *starts* on, and writes nothing."""
     config, spark = context.config, context.spark
     source = choose_source(config.record_source, driver_obstacle()).source

@@ -9,7 +9,7 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import SparkSession
 
 from replication.app.background import background_checkpoints
-from replication.control.steer import new_change
+from replication.control.overrides import new_change
 from replication.demo.workload import (
     create_compacted_topic,
     create_topic,

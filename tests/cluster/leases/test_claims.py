@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.app.ends import Launch, open_claims
+from replication.app.run_history import JobSpec, open_claims
 from replication.config.parse import parse
 from tests.support.local import Clusters, Until
 from tests.support.waiting import in_time
@@ -26,7 +26,7 @@ def test_a_standby_of_many_flows_leaves_all_groups_at_the_same_time(
         settings[f"{target}.bootstrap.servers"] = clusters[1].bootstrap
         settings[f"S->{target}.enabled"] = "true"
     config = parse("test.yaml", settings, default_state_dir=tmp_path.as_uri())
-    launch = Launch(config, config.flows, "replicate", standby=True)
+    launch = JobSpec(config, config.flows, "replicate", standby=True)
 
     with ExitStack() as stack:
         claims = stack.enter_context(open_claims(launch))

@@ -12,7 +12,7 @@ import pytest
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import create_topic
 from replication.model import TopicPartition
-from replication.offsets.dead_letter import IDENTITY, DeadLetter, LetterId
+from replication.offsets.dead_letter import IDENTITY, DeadLetter, DeadLetterId
 from replication.offsets.map import Exact, OffsetMap
 from replication.state.locks import hold_commit_lock
 from tests.support.commands import replication, spark_submit, start_mirror
@@ -109,7 +109,7 @@ def test_a_record_that_says_it_is_a_letter_is_copied_and_the_letter_as_well(
     file = write_config(tmp_path, clusters, topic_name, own)
     drain(file)
     (row,) = stored(state, "dead_letters")
-    letter = LetterId(row.topic, row.topic_id, row.partition, row.source_offset)
+    letter = DeadLetterId(row.topic, row.topic_id, row.partition, row.source_offset)
     (forged,) = numbered(1)
     own_header = DeadLetter(FLOW, letter, "KAFKA_PRODUCE", "").headers_of_copy()
     broken = ((IDENTITY, b"[" * 10_000),)

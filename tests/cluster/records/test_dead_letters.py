@@ -13,7 +13,7 @@ from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.model import TopicPartition
-from replication.offsets.dead_letter import IDENTITY, LetterId
+from replication.offsets.dead_letter import IDENTITY, DeadLetterId
 from replication.offsets.map import Exact, OffsetMap
 from replication.state.requests import request_letters
 from tests.support.cut_log import damage_log, log_bytes
@@ -97,7 +97,7 @@ def test_there_is_one_letter_and_one_copy_wherever_the_process_is_killed(
     assert ("set-aside", odd) not in kinds_of_topics(flow.tables)
 
     # copied again, and killed before the map and the row say so
-    one = LetterId(odd, row.topic_id, 0, 5)
+    one = DeadLetterId(odd, row.topic_id, 0, 5)
     shutil.rmtree(saved)
     shutil.copytree(state, saved)
     alter_topic(target, f"A.{odd}", LIMIT, "1000000")
@@ -198,7 +198,9 @@ def test_a_running_flow_goes_on_and_copies_a_letter_again_when_it_is_asked(
     alter_topic(target, f"A.{odd}", AFTER, FOREVER)
     (row,) = stored(flow.tables, "dead_letters")
     request_letters(
-        StateAccess(tmp_path.as_uri()), FLOW, [LetterId(odd, row.topic_id, 0, row.source_offset)]
+        StateAccess(tmp_path.as_uri()),
+        FLOW,
+        [DeadLetterId(odd, row.topic_id, 0, row.source_offset)],
     )
     flow.until(lambda: ("dead-letter-copied", odd) in kinds_of_topics(flow.tables))
     send_records(source, odd, numbered(7))
@@ -234,7 +236,7 @@ def test_a_record_that_a_transform_fails_on_is_a_letter_until_the_transform_is_m
     (row,) = stored(flow.tables, "dead_letters")
     before = keys(target, f"A.{topic_name}")
 
-    one = LetterId(topic_name, row.topic_id, 0, 3)
+    one = DeadLetterId(topic_name, row.topic_id, 0, 3)
     request_letters(StateAccess(tmp_path.as_uri()), FLOW, [one])
     drain(spark, tmp_path, config_of(clusters, topic_name, "table", **chain))
     still = keys(target, f"A.{topic_name}")

@@ -12,7 +12,7 @@ from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.model import Flow
-from replication.offsets.dead_letter import IDENTITY, LetterId
+from replication.offsets.dead_letter import IDENTITY, DeadLetterId
 from replication.state.requests import request_letters
 from tests.support.events import kinds_of_topics
 from tests.support.flows import RunningFlow, flow_config
@@ -134,7 +134,7 @@ def test_two_flows_with_one_topic_of_letters_copy_each_their_own_again(
     assert identity(target, f"dead-{topic_name}") == [(str(flow), topic_name, 1) for flow in flows]
     (row,) = stored(tmp_path, "dead_letters", "flow = 'C->B'")
     alter_topic(target, f"C.{topic_name}", LIMIT, "1000000")
-    one = LetterId(topic_name, row.topic_id, 0, 1)
+    one = DeadLetterId(topic_name, row.topic_id, 0, 1)
     request_letters(StateAccess(tmp_path.as_uri()), flows[1], [one])
     for config in configs:
         RunningFlow(spark, tmp_path, config, "drain").join()

@@ -8,7 +8,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from replication.control.status import troubles_of
-from replication.flows.replicate.held_back import HELD_SECONDS, HeldBack
+from replication.flows.replicate.open_transactions import HELD_SECONDS, OpenTransactions
 from replication.kafka.java_admin import OpenTransaction, Transactions
 from replication.kafka.jvm import shared_jvm
 from replication.model import TopicPartition
@@ -98,7 +98,7 @@ def test_a_continuous_flow_says_what_holds_it_back_and_when_that_ends(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str, held: Producer
 ) -> None:
     tables = Tables(spark, (tmp_path / "state").as_uri())
-    held_back = HeldBack(flow_context(spark, tables, flow_config(*clusters, topic_name)))
+    held_back = OpenTransactions(flow_context(spark, tables, flow_config(*clusters, topic_name)))
     tp = TopicPartition(topic_name, 0)
 
     def kinds() -> list[str]:

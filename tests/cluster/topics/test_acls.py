@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from replication.app.background import background_metadata
 from replication.config.parse import parse
-from replication.control.steer import new_change
+from replication.control.overrides import new_change
 from replication.demo.brokers import Broker, BrokerSettings, two_clusters
 from replication.demo.workload import create_topic
 from replication.flows.context import FlowContext

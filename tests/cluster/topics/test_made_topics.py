@@ -8,8 +8,8 @@ import pytest
 
 from replication.control.starts import StoredMap
 from replication.model import Position, TopicPartition
+from replication.positions.flow_clients import IdleFlowClients
 from replication.positions.measure import current_spans
-from replication.positions.sides import AskedSides
 from replication.state.table_reader import Anchor
 from replication.upkeep.prepare import prepare_topics
 from tests.support.local import Clusters
@@ -38,7 +38,7 @@ def test_only_what_the_flow_cannot_have_written_counts_as_empty(
     send(clusters[1], f"A.{name}", 2, 2)  # one record in each: an answer would be 1
 
     def ends(known: StoredMap, made: frozenset[str] = plan.made) -> list[int]:
-        with AskedSides(config, sides) as asked:
+        with IdleFlowClients(config, sides) as asked:
             found = current_spans(asked, replace(plan, made=made), known).target_ends
         return [found[first], found[second]]
 

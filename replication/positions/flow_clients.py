@@ -18,7 +18,7 @@ from replication.spark.mode import Sharing
 from replication.spark.session import local_spark, sharing_of
 
 
-class FlowSides(Protocol):
+class FlowClients(Protocol):
     """A flow's configuration, both clusters, and a session that compares many records.
 
     A running flow has these open. Whoever only asks may open the session when it is asked for.
@@ -45,7 +45,7 @@ class FlowSides(Protocol):
         """The same session, if it has started: else nothing of this process is in flight."""
 
 
-class AskedSides(AbstractContextManager["AskedSides"]):
+class IdleFlowClients(AbstractContextManager["IdleFlowClients"]):
     """The sides of a flow that does not run, for a question about it.
 
     Its session starts on this machine when records are to be compared, and ends with the block.
@@ -80,7 +80,7 @@ class AskedSides(AbstractContextManager["AskedSides"]):
             ) from error
 
 
-def sharing(context: FlowSides) -> Sharing | None:
+def sharing(context: FlowClients) -> Sharing | None:
     """Returns how tasks share the partitions whose records are compared; None by Spark's source.
 
     Raises:

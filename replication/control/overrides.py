@@ -14,7 +14,7 @@ from replication.config.changes import (
     EDITS,
     HOLDS,
     Change,
-    Steering,
+    Overrides,
     What,
     fold,
     id_in,
@@ -26,7 +26,7 @@ from replication.config.flow_conflicts import endless_loops
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import closest
 from replication.control.changed import known_in_force
-from replication.control.witness import Coordinators
+from replication.control.lease_groups import LeaseGroups
 from replication.errors import ClusterError, ConfigError
 from replication.figures.observation import text_of
 from replication.kafka.cluster import Cluster, distinct_ids
@@ -50,7 +50,7 @@ _OPPOSITE: Final[dict[What, What]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Steered:
+class FlowOverrides:
     """A flow, as operators have changed it so far.
 
     Args:
@@ -60,7 +60,7 @@ class Steered:
     """
 
     configured: FlowConfig
-    steering: Steering
+    steering: Overrides
     changes: ChangeFiles
 
     @property
@@ -73,14 +73,14 @@ class Steered:
         """The configuration in force."""
         return self.steering.overlaid(self.configured)
 
-    def after(self, change: Change) -> Steering:
+    def after(self, change: Change) -> Overrides:
         """Returns what the changes would come to with *change* as the newest one."""
         newest = replace(change, number=self.steering.number + 1, id="f" * 32)
         return fold([*self.steering.changes, newest])
 
 
 @contextmanager
-def open_steered(mirror: MirrorConfig, config: FlowConfig) -> Iterator[Steered]:
+def open_steered(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowOverrides]:
     """Yields the flow of *config*, as operators have changed it so far, for the block.
 
     Raises:
@@ -89,7 +89,7 @@ def open_steered(mirror: MirrorConfig, config: FlowConfig) -> Iterator[Steered]:
     """
     with open_changes(mirror.access, [config.flow]) as found:
         changes = found[config.flow]
-        yield Steered(config, changes.read(), changes)
+        yield FlowOverrides(config, changes.read(), changes)
 
 
 def new_change(
@@ -101,7 +101,7 @@ def new_change(
     return Change(flow, what, tuple(items), scope, asked.by, at, asked.reason)
 
 
-def undo_of(steered: Steered, name: str, reason: str) -> Change:
+def undo_of(steered: FlowOverrides, name: str, reason: str) -> Change:
     """Returns the change that undoes the change *name*: its number, or number and begin of its id.
 
     Raises:
@@ -125,7 +125,7 @@ def undo_of(steered: Steered, name: str, reason: str) -> Change:
     return new_change(steered.flow, "undo", [found[0].name], reason=reason)
 
 
-def check(steered: Steered, change: Change) -> None:
+def check(steered: FlowOverrides, change: Change) -> None:
     """Makes sure that *change* can be followed, and does something.
 
     Raises:
@@ -138,7 +138,7 @@ def check(steered: Steered, change: Change) -> None:
         raise ConfigError(change.what, problems)
 
 
-def _without_effect(steered: Steered, change: Change) -> Iterator[str]:
+def _without_effect(steered: FlowOverrides, change: Change) -> Iterator[str]:
     config = steered.config
     custom = {
         "topics": config.topic_filter,
@@ -160,7 +160,7 @@ def _without_effect(steered: Steered, change: Change) -> Iterator[str]:
         yield from _not_held(steered, change)
 
 
-def _not_paused(steered: Steered, change: Change) -> Iterator[str]:
+def _not_paused(steered: FlowOverrides, change: Change) -> Iterator[str]:
     """Yields what *change* would resume although it is not paused, or not by an operator."""
     if not change.items and not _ends_a_pause(steered, change):
         if steered.steering.held:
@@ -172,13 +172,13 @@ def _not_paused(steered: Steered, change: Change) -> Iterator[str]:
             yield f"{item!r} is not paused by itself{_what_is(steered)}"
 
 
-def _ends_a_pause(steered: Steered, change: Change) -> bool:
+def _ends_a_pause(steered: FlowOverrides, change: Change) -> bool:
     """Returns whether a pause of an operator ends by *change*, whatever else stays paused."""
     after = steered.after(change)
     return after != steered.steering or after.in_force != steered.steering.in_force
 
 
-def _not_held(steered: Steered, change: Change) -> Iterator[str]:
+def _not_held(steered: FlowOverrides, change: Change) -> Iterator[str]:
     """Yields which operations hold the flow already, or do not hold it."""
     held = steered.steering.held
     for item in change.items:
@@ -190,7 +190,7 @@ def _not_held(steered: Steered, change: Change) -> Iterator[str]:
             yield f"{item} does not hold the flow; {f'did you mean {near}?' if near else there}"
 
 
-def _what_is(steered: Steered) -> str:
+def _what_is(steered: FlowOverrides) -> str:
     paused = steered.steering.paused
     parts = [
         *(["the flow"] if paused.flow else []),
@@ -212,7 +212,7 @@ def _no_item(what: What, item: str, items: Sequence[str]) -> str:
     return text
 
 
-def make(steered: Steered, change: Change) -> tuple[Change, list[Change]]:
+def make(steered: FlowOverrides, change: Change) -> tuple[Change, list[Change]]:
     """Makes *change*; returns it, and what others have changed at the same time.
 
     Raises:
@@ -223,7 +223,7 @@ def make(steered: Steered, change: Change) -> tuple[Change, list[Change]]:
 
 
 def await_in_force(
-    steered: Steered, change: Change, patience_seconds: float, *, is_local: bool
+    steered: FlowOverrides, change: Change, patience_seconds: float, *, is_local: bool
 ) -> str:
     """Waits until *change* is in force, or it is known that no process runs the flow.
 
@@ -234,7 +234,7 @@ def await_in_force(
         StateError: The state directory cannot be read.
     """
     flow, deadline = steered.flow, time.monotonic() + patience_seconds
-    with Coordinators() as coordinators:
+    with LeaseGroups() as coordinators:
         while True:
             applied = steered.changes.applied()
             if applied is not None and is_in(change, applied):

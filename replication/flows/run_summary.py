@@ -9,7 +9,7 @@ from datetime import datetime
 
 from replication.errors import ReplicationError
 from replication.figures.lag import utc
-from replication.flows.board import Copying, FlowBoard, TopicOrPartition
+from replication.flows.flow_metrics import Copying, FlowMetrics, TopicOrPartition
 from replication.model import Isolation, TopicPartition
 from replication.state.executions import TopicEnd
 
@@ -34,7 +34,7 @@ class Killed:
 
 
 @dataclass(slots=True)
-class Tally:
+class RunSummary:
     """The figures of one start of a flow. Only the flow's own threads add to them.
 
     Attributes:
@@ -47,7 +47,7 @@ class Tally:
         shown: The topics that the source showed last, without those; None if it has shown none.
     """
 
-    board: FlowBoard = field(default_factory=FlowBoard)
+    board: FlowMetrics = field(default_factory=FlowMetrics)
     epoch: int | None = None
     claims: set[str] = field(default_factory=set)
     when_killed: Callable[[Killed], None] = lambda _killed: None

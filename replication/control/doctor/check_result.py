@@ -15,7 +15,7 @@ AS_SAID: Final = "do what this row says"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Judgement:
+class CheckResult:
     """One row.
 
     Args:
@@ -47,10 +47,10 @@ class Judgement:
 
 def told(
     what: str, text: str, verdict: Verdict, exit_code: int = 0, separator: str = "; "
-) -> Judgement:
+) -> CheckResult:
     """Returns a finding by a *text* as errors have them: cause, first *separator*, next step."""
     found, _, step = text.partition(separator)
-    return Judgement(
+    return CheckResult(
         what=what,
         found=found,
         verdict=verdict,
@@ -60,29 +60,31 @@ def told(
     )
 
 
-def failed(what: str, error: ReplicationError) -> Judgement:
+def failed(what: str, error: ReplicationError) -> CheckResult:
     """Returns the problem that *error* is, with the command that it carries."""
     found = told(what, str(error), "problem", error.exit_code)
     return replace(found, commands=tuple(filter(None, [error.command])))
 
 
-def unknown(what: str, reason: str, next_step: str = "") -> Judgement:
+def unknown(what: str, reason: str, next_step: str = "") -> CheckResult:
     """Returns that *what* could not be looked at, and why."""
-    return Judgement(what=what, found=f"unknown: {reason}", verdict="unknown", next_step=next_step)
+    return CheckResult(
+        what=what, found=f"unknown: {reason}", verdict="unknown", next_step=next_step
+    )
 
 
-def worst(findings: Iterable[Judgement]) -> Verdict:
+def worst(findings: Iterable[CheckResult]) -> Verdict:
     """Returns the verdict on all of *findings*."""
     verdicts = {finding.verdict for finding in findings}
     return next((verdict for verdict in WORST_FIRST if verdict in verdicts), "ok")
 
 
-def exit_code(findings: Iterable[Judgement]) -> int:
+def exit_code(findings: Iterable[CheckResult]) -> int:
     """Returns the code of the first problem, which a start meets first; 0 if there is none."""
     return next((one.exit_code for one in findings if one.verdict == "problem"), 0)
 
 
-def script(findings: Iterable[Judgement]) -> Iterator[str]:
+def script(findings: Iterable[CheckResult]) -> Iterator[str]:
     """Yields lines of a shell that mend what can be mended so; the other steps are comments."""
     said = set[str]()
     for finding in findings:

@@ -32,8 +32,8 @@ from replication.errors import (
     first_line,
 )
 from replication.flows.context import claim_lease
+from replication.flows.run_summary import Killed, RunSummary
 from replication.flows.supervised import HeadStart
-from replication.flows.tally import Killed, Tally
 from replication.java import java_class
 from replication.kafka.jvm import has_our_classes, is_submitted
 from replication.log import ENDED_FILE, Log, log_end
@@ -167,7 +167,7 @@ local state directory there is no wait at all: the lock has answered for this ma
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class JobSpec:
     """What one process is to run: flows, none *chosen* if it emits heartbeats only.
 
     A *standby* waits while another process runs a flow.
@@ -185,7 +185,7 @@ class Launch:
 
 
 @contextmanager
-def open_claims(launch: Launch) -> Iterator[Claims]:
+def open_claims(launch: JobSpec) -> Iterator[Claims]:
     """Yields the claims of *launch*, which end with the block."""
     state_dir, jvm = launch.config.state_dir, driver_jvm()
     if not has_our_classes(jvm):
@@ -205,7 +205,7 @@ def open_claims(launch: Launch) -> Iterator[Claims]:
         leave(mine)
 
 
-def await_first(launch: Launch, claims: Claims, turn: Callable[[], None]) -> bool:
+def await_first(launch: JobSpec, claims: Claims, turn: Callable[[], None]) -> bool:
     """Waits until Spark is worth starting; returns False if a stop was requested meanwhile.
 
     A standby that waits without Spark does so until it may replicate the records of a first flow.
@@ -255,19 +255,19 @@ NEVER_RELEASED: Final = (
 )
 
 
-class Ends:
+class RunHistory:
     """The ends of the flows of one process; a row waits *wait_seconds* for others."""
 
-    def __init__(self, launch: Launch, wait_seconds: float = WAIT_SECONDS) -> None:
+    def __init__(self, launch: JobSpec, wait_seconds: float = WAIT_SECONDS) -> None:
         self._launch = launch
         self._started_at = now()
         self._modes = {flow.flow: flow.mode for flow in launch.chosen}
         self._known = set[Flow | tuple[Flow, str]]()
         self._rows = _WaitingRows(launch, wait_seconds)
 
-    def tally(self, flow: Flow) -> Tally:
+    def tally(self, flow: Flow) -> RunSummary:
         """Returns a tally for *flow*, whose owner before this process may have been killed."""
-        return Tally(when_killed=partial(self._add_killed, flow))
+        return RunSummary(when_killed=partial(self._add_killed, flow))
 
     @contextmanager
     def written_to(self, tables: Tables, head_start: HeadStart) -> Iterator[None]:
@@ -312,10 +312,10 @@ class Ends:
         """Records *error* as the end of each flow that has none."""
         for flow in self._launch.names:
             if flow not in self._known:
-                self.end(flow, Tally(), error, is_stopped=True)
+                self.end(flow, RunSummary(), error, is_stopped=True)
 
     def end(
-        self, flow: Flow, tally: Tally, error: BaseException | None, *, is_stopped: bool
+        self, flow: Flow, tally: RunSummary, error: BaseException | None, *, is_stopped: bool
     ) -> None:
         """Records the end of *flow*, clean without an *error*; its rows are written later."""
         self._known.add(flow)
@@ -332,7 +332,7 @@ class Ends:
     def _add(
         self,
         flow: Flow,
-        tally: Tally,
+        tally: RunSummary,
         error: BaseException | None,
         topics: Sequence[TopicEnd] | None,
         *,
@@ -355,7 +355,9 @@ class Ends:
         self._rows.add(execution)
         return execution
 
-    def _ending(self, tally: Tally, error: BaseException | None, *, is_stopped: bool) -> Ending:
+    def _ending(
+        self, tally: RunSummary, error: BaseException | None, *, is_stopped: bool
+    ) -> Ending:
         is_owner = tally.epoch is not None
         if isinstance(error, LeaseError):
             return "lease-lost" if is_owner else "kept-out"
@@ -398,7 +400,7 @@ def _log_summary(execution: Execution) -> None:
 class _WaitingRows:
     """Writes executions, several in one commit where they come close together."""
 
-    def __init__(self, launch: Launch, wait_seconds: float) -> None:
+    def __init__(self, launch: JobSpec, wait_seconds: float) -> None:
         self.tables: Tables | None = None
         self.broken: Exception | None = None
         self.begun: Tables | None = None  # the same, and after the block as well
@@ -481,7 +483,7 @@ def _create(tables: Tables, head_start: HeadStart, over: threading.Event) -> Non
 _KEYS: Final = ("remote_topic",)
 
 
-def spark_start(launch: Launch, engine: str) -> SparkStart:
+def spark_start(launch: JobSpec, engine: str) -> SparkStart:
     """Returns when Spark starts for *launch*.
 
     Lease, topics and positions need none, so that a flow takes these steps while it starts. What
@@ -495,7 +497,7 @@ def spark_start(launch: Launch, engine: str) -> SparkStart:
     return "beside" if needs_none else "before"
 
 
-def _may_start_late(launch: Launch) -> bool:
+def _may_start_late(launch: JobSpec) -> bool:
     """Returns whether *launch*, a drain, may start Spark when it is first needed, if it ever is.
 
     A transform that this Spark has not taken yet is tried first: it may be bad input, which ends a

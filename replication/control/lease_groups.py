@@ -24,7 +24,7 @@ Answer = Literal["member", "other", "nobody", "unknown"]
 
 
 @dataclass(frozen=True, slots=True)
-class Witness:
+class LeaseGroup:
     """The group of one lease, as its cluster describes it.
 
     Args:
@@ -53,7 +53,7 @@ class Witness:
         return "member" if instance is None or instance in self.members else "other"
 
 
-class Coordinators(AbstractContextManager["Coordinators"]):
+class LeaseGroups(AbstractContextManager["LeaseGroups"]):
     """Asks the groups of leases, of each cluster through a client that is kept for the block.
 
     It is for one thread at a time.
@@ -67,7 +67,7 @@ class Coordinators(AbstractContextManager["Coordinators"]):
         while self._clients:
             self._clients.popitem()[1].__exit__()
 
-    def ask(self, configs: Iterable[FlowConfig], part: str = "") -> dict[Flow, Witness]:
+    def ask(self, configs: Iterable[FlowConfig], part: str = "") -> dict[Flow, LeaseGroup]:
         """Asks the groups of the leases of *configs*, those of all clusters at once."""
         by_target: defaultdict[str, list[FlowConfig]] = defaultdict(list)
         for config in configs:
@@ -78,7 +78,7 @@ class Coordinators(AbstractContextManager["Coordinators"]):
             answers = pool.map(lambda some: self._ask(some, part), by_target.values())
         return {flow: witness for answer in answers for flow, witness in answer.items()}
 
-    def _ask(self, configs: Sequence[FlowConfig], part: str) -> Mapping[Flow, Witness]:
+    def _ask(self, configs: Sequence[FlowConfig], part: str) -> Mapping[Flow, LeaseGroup]:
         alias = configs[0].target.alias
         groups = {config.flow: LeaseName(config.flow, part).group for config in configs}
         try:
@@ -90,7 +90,7 @@ class Coordinators(AbstractContextManager["Coordinators"]):
             if denied is None and (broken := self._clients.pop(alias, None)):
                 broken.__exit__()  # the next call begins anew
             return {
-                flow: Witness(group, alias, None, str(error), denied)
+                flow: LeaseGroup(group, alias, None, str(error), denied)
                 for flow, group in groups.items()
             }
-        return {flow: Witness(group, alias, members[group]) for flow, group in groups.items()}
+        return {flow: LeaseGroup(group, alias, members[group]) for flow, group in groups.items()}

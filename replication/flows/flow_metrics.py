@@ -126,7 +126,7 @@ class Figures:
     round: GroupRound
 
 
-class FlowBoard:
+class FlowMetrics:
     """The figures of one flow; one for each flow of the process, from its start to its end.
 
     Attributes:

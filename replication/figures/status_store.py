@@ -84,7 +84,7 @@ directory, so that two owners may have the same one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class StatusEntry:
     """What was said last of a part of a flow.
 
     Args:
@@ -118,7 +118,7 @@ class Word:
         return 3 * self.interval + 5
 
 
-class Words:
+class StatusStore:
     """What has been said of one flow.
 
     Anybody who may write to the topic may say anything, by any epoch. So the words of several
@@ -135,11 +135,11 @@ class Words:
     def __init__(self, flow: Flow) -> None:
         self.flow = flow
         self.unreadable = ""
-        self._said: dict[Part, dict[str, Word]] = {}  # by member, who spoke last at the end
+        self._said: dict[Part, dict[str, StatusEntry]] = {}  # by member, who spoke last at the end
         self._members: dict[Part, frozenset[str]] = {}
         self._met: dict[Part, frozenset[str]] = {}
         self._topics: dict[str, dict[Speaker, TopicFigures]] = {}
-        self._last: Word | None = None
+        self._last: StatusEntry | None = None
         self._is_known = True
 
     def take(
@@ -184,7 +184,7 @@ class Words:
         """Returns whether words of all *parts* have come in since the topic's end was reached."""
         return all((word := self.of(part)) is not None and word.heard is not None for part in parts)
 
-    def of(self, part: Part) -> Word | None:
+    def of(self, part: Part) -> StatusEntry | None:
         """Returns the last word of *part*."""
         if not (said := self._said.get(part)):
             return None
@@ -196,21 +196,21 @@ class Words:
         return reduce(lambda known, word: known if _is_earlier(word, known) else word, words)
 
     @property
-    def others(self) -> tuple[Word, ...]:
+    def others(self) -> tuple[StatusEntry, ...]:
         """The last words of parts that run as jobs of their own, beside the one of `last`."""
         words = [word for part in CONNECTORS if (word := self.of(part))]
         covered = PARTS[job] if words and (job := words[0].observed.runs) else frozenset[Part]()
         return tuple(word for word in words[1:] if word.part not in covered)
 
     @property
-    def last(self) -> Word | None:
+    def last(self) -> StatusEntry | None:
         """The last word of the flow with what is known of its topics and groups; None without."""
         if not self._is_known:  # since a record came
             self._last = self._put_together()
             self._is_known = True
         return self._last
 
-    def _put_together(self) -> Word | None:
+    def _put_together(self) -> StatusEntry | None:
         word = next((word for part in CONNECTORS if (word := self.of(part))), None)
         if word is None:
             return None
@@ -245,7 +245,7 @@ class Words:
             raise ValueError("no word comes so rarely")
         said = self._said.setdefault(part, {})
         said.pop(member, None)
-        said[member] = Word(observed, epoch, member, interval, said_at, part, heard, since)
+        said[member] = StatusEntry(observed, epoch, member, interval, said_at, part, heard, since)
         strangers = (one for one in said if one not in (member, *self._trusted(part)))
         if len(said) > MOST_MEMBERS and (oldest := next(strangers, None)) is not None:
             del said[oldest]
@@ -274,7 +274,7 @@ def _speaker(ours: Mapping[str, Any]) -> Speaker:
     return whole(ours["epoch"]), text(ours["member"])
 
 
-def _is_earlier(word: Word, known: Word) -> bool:
+def _is_earlier(word: StatusEntry, known: StatusEntry) -> bool:
     """Returns whether *word* is of an owner before the one of the *known* word.
 
     Where the table of leases has begun anew, so have the epochs: then the later owner counts. And
@@ -288,7 +288,7 @@ def _is_earlier(word: Word, known: Word) -> bool:
     return word.since is None or known.since is None or word.since <= known.since
 
 
-def part_words(
+def part_statuses(
     observed: Observation, holders: Mapping[Part, Holder], interval_seconds: int
 ) -> dict[StatusKey, bytes | None]:
     """Returns the words of the parts that this process holds; the first one has the figures.
@@ -322,7 +322,7 @@ def part_words(
     return found
 
 
-class TopicWords:
+class TopicStatuses:
     """The words of a flow's topics; that of a topic which is what it was is not made again."""
 
     def __init__(self) -> None:

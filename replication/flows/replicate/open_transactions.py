@@ -31,7 +31,7 @@ class _Held:
     is_said: bool = False
 
 
-class HeldBack:
+class OpenTransactions:
     """What open transactions hold back in one flow, look by look."""
 
     def __init__(self, context: FlowContext) -> None:
@@ -126,7 +126,7 @@ class LeftBehind:
     """What one drain does not copy of what was there when it began."""
 
     def __init__(self, context: FlowContext) -> None:
-        self.held_back = HeldBack(context)
+        self.held_back = OpenTransactions(context)
         self._context = context
         self._flow = context.config.flow
         is_held = self._context.config.isolation == "read_committed"

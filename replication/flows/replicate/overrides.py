@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from py4j.protocol import Py4JError
 
-from replication.config.changes import NO_CHANGES, Change, Steering
+from replication.config.changes import NO_CHANGES, Change, Overrides
 from replication.errors import ClusterError, StateError, first_line
 from replication.figures.lag import utc
 from replication.figures.observation import seconds_of
@@ -42,14 +42,14 @@ _SLICE_SECONDS: Final = 1.0
 """How late a change is noticed: as late as the process lists the changes of all its flows."""
 
 
-class Steer:
+class OverrideFollower:
     """The changes of one flow, as its owner puts them in force."""
 
     def __init__(self, context: FlowContext, stored: MapWriter) -> None:
         self._context = context
         self._flow = context.config.flow
         self._stored = stored
-        self._looked: Steering | None = None  # what the newest plan was made by
+        self._looked: Overrides | None = None  # what the newest plan was made by
         self._in_force = NO_CHANGES
         self._paused: tuple[TopicPartition, ...] = ()
         self._recorded: set[str] | None = None  # the names in the table; None before it was read
