@@ -61,6 +61,8 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 
 log = Log(__name__)
 
+# ruff: noqa: D102 - the protocols of `api` say what each method does
+
 # Errors of confluent-kafka's clients as values of ours.
 #
 # A call of librdkafka's that fails ends in "timed out". The cause is in an error callback and in
@@ -198,15 +200,12 @@ class ConfluentRecords:
         return self._diagnostics.errors(self._consumer.poll)
 
     def cause(self, failure: ClientFailure) -> ClientFailure:
-        """Returns what the client has met, if it knows more than *failure*."""
         return self._diagnostics.cause(failure)
 
     def close(self) -> None:
-        """Closes the connections."""
         self._consumer.close()
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Reads these partitions from their offsets."""
         if self._assigned == 1:
             self._learn_topics()
         self._assigned += 1
@@ -222,18 +221,15 @@ class ConfluentRecords:
             self._consumer.list_topics(timeout=TOPICS_SECONDS)
 
     def drop(self, tp: TopicPartition) -> None:
-        """Reads *tp* no longer."""
         with self._errors():
             self._consumer.incremental_unassign([KafkaTopicPartition(*tp)])
 
     def bounds(self, tp: TopicPartition, timeout_s: float) -> tuple[int, int]:
-        """Returns the first offset, and the one after the last that may be read."""
         with self._errors():
             kafka_tp = KafkaTopicPartition(*tp)
             return self._consumer.get_watermark_offsets(kafka_tp, timeout=timeout_s)
 
     def poll(self, timeout_s: float) -> tuple[TopicPartition, KafkaRecord | None] | None:
-        """Waits for the next record, or the end of a partition."""
         with self._errors():
             message = self._consumer.poll(timeout_s)
             if message is None:
@@ -306,7 +302,6 @@ class ConfluentSender:
         self._producer.poll(0)
 
     def flush(self, timeout_s: float) -> None:
-        """Waits until all records are acknowledged or have failed."""
         self._producer.flush(timeout_s)
         self._diagnostics.reset()
 
@@ -342,7 +337,6 @@ class ConfluentTopics:
         self._over.set()
 
     def listing(self, timeout_s: float) -> Listing:
-        """Lists brokers and topics."""
         return self._list(timeout_s)
 
     def brokers(self, timeout_s: float) -> Mapping[int, str]:
@@ -369,23 +363,19 @@ class ConfluentTopics:
         return found
 
     def topics(self, names: Collection[str], timeout_s: float) -> Answers[Topic]:
-        """Describes topics."""
         wanted = TopicCollection(list(names))
         return self._ask(_topic, self._admin.describe_topics, timeout_s, wanted)
 
     def rights(self, topics: Collection[str], timeout_s: float) -> Answers[frozenset[str] | None]:
-        """Returns what this user may do with topics."""
         send = partial(self._admin.describe_topics, include_authorized_operations=True)
         return self._ask(_rights, send, timeout_s, TopicCollection(list(topics)))
 
     def members(self, groups: Collection[str], timeout_s: float) -> Answers[frozenset[str]]:
-        """Returns the ids of the members of consumer groups."""
         return self._ask(_members, self._admin.describe_consumer_groups, timeout_s, list(groups))
 
     def offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout_s: float
     ) -> dict[TopicPartition, LogOffset | ClientFailure]:
-        """Returns the offsets that *times* ask for."""
         level = IsolationLevel[isolation.upper()]
         specs = {
             KafkaTopicPartition(*tp): SPECS.get(time) or OffsetSpec.for_timestamp(time)
@@ -407,7 +397,6 @@ class ConfluentTopics:
     def ends(
         self, partitions: Collection[TopicPartition], isolation: Isolation, timeout_s: float
     ) -> dict[TopicPartition, int | ClientFailure]:
-        """Returns where logs end."""
         found = self.offsets(dict.fromkeys(partitions, LATEST), isolation, timeout_s)
         return {
             tp: one if isinstance(one, ClientFailure) else one.offset for tp, one in found.items()
@@ -416,7 +405,6 @@ class ConfluentTopics:
     def create(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> Answers[None]:
-        """Creates topics, or only asks whether the cluster would."""
         send = partial(self._admin.create_topics, validate_only=validate_only)
         wanted = [
             KafkaNewTopic(
@@ -427,16 +415,13 @@ class ConfluentTopics:
         return self._ask(_nothing, send, timeout_s, wanted)
 
     def delete(self, topics: Collection[str], timeout_s: float) -> Answers[None]:
-        """Deletes topics."""
         return self._ask(_nothing, self._admin.delete_topics, timeout_s, list(topics))
 
     def grow(self, counts: Mapping[str, int], timeout_s: float) -> Answers[None]:
-        """Adds partitions to topics."""
         wanted = [NewPartitions(topic, count) for topic, count in counts.items()]
         return self._ask(_nothing, self._admin.create_partitions, timeout_s, wanted)
 
     def settings(self, kind: Kind, names: Collection[str], timeout_s: float) -> Answers[Settings]:
-        """Reads all settings of topics, or of brokers."""
         wanted = [ConfigResource(ResourceType[kind], name) for name in names]
         found = self._ask(_settings_of, self._admin.describe_configs, timeout_s, wanted)
         return {resource.name: one for resource, one in found.items()}
@@ -444,7 +429,6 @@ class ConfluentTopics:
     def alter(
         self, changes: Mapping[str, Mapping[str, str | None]], timeout_s: float
     ) -> Answers[None]:
-        """Changes settings of topics."""
         wanted = [
             ConfigResource(
                 ResourceType.TOPIC, topic, incremental_configs=list(starmap(_entry, own.items()))

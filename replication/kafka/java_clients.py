@@ -31,6 +31,8 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 
 ResultT = TypeVar("ResultT")
 
+# ruff: noqa: D102 - the protocols of `api` say what each method does
+
 
 def failure_in(answer: Mapping[str, Any]) -> ClientFailure | None:
     """Returns the error that ``ClientErrors.java`` wrote into *answer*; None if there is none."""
@@ -106,12 +108,10 @@ class JavaRecords:
             self._java = java_class(jvm, "replication.calls.RecordReader")(settings)
 
     def close(self) -> None:
-        """Closes the connections."""
         with java_errors(self._jvm):
             self._java.close()
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
-        """Reads these partitions from their offsets."""
         self._partitions = list(starts)
         self._records.clear()
         self._dropped = set()
@@ -129,13 +129,11 @@ class JavaRecords:
         self._dropped.add(number)
 
     def bounds(self, tp: TopicPartition, timeout_s: float) -> tuple[int, int]:
-        """Returns the first offset, and the one after the last that may be read."""
         with java_errors(self._jvm):
             first, end = self._java.bounds(tp.topic, tp.partition, int(timeout_s * 1000))
         return first, end
 
     def poll(self, timeout_s: float) -> tuple[TopicPartition, KafkaRecord | None] | None:
-        """Waits for the next record, or the end of a partition."""
         if not self._records and len(self._ended) == len(self._partitions):
             time.sleep(timeout_s)  # a pause of the caller's: there is nothing to read
         elif not self._records:
@@ -230,7 +228,6 @@ class JavaSender:
         self._settle(0)
 
     def flush(self, timeout_s: float) -> None:
-        """Waits until all records are acknowledged or have failed."""
         deadline = time.monotonic() + timeout_s
         while self._waiting:
             left_s = deadline - time.monotonic()
@@ -298,11 +295,9 @@ class JavaTopics:
             return self._client
 
     def listing(self, timeout_s: float) -> Listing:
-        """Lists brokers and topics."""
         return self._about_cluster("cluster", timeout_s)
 
     def brokers(self, timeout_s: float) -> Mapping[int, str]:
-        """Lists the brokers only."""
         return self._about_cluster("brokers", timeout_s).brokers
 
     def _about_cluster(self, method: str, timeout_s: float) -> Listing:
@@ -316,17 +311,14 @@ class JavaTopics:
         return dict(self._described(self._text("describeTopics", timeout_s, list(names))))
 
     def rights(self, topics: Collection[str], timeout_s: float) -> Answers[frozenset[str] | None]:
-        """Returns what this user may do with topics."""
         return self._ask(_rights, "authorizedOperations", timeout_s, list(topics))
 
     def members(self, groups: Collection[str], timeout_s: float) -> Answers[frozenset[str]]:
-        """Returns the ids of the members of consumer groups."""
         return self._ask(frozenset, "members", timeout_s, list(groups))
 
     def offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation, timeout_s: float
     ) -> dict[TopicPartition, LogOffset | ClientFailure]:
-        """Returns the offsets that *times* ask for."""
         asked = [[tp.topic, tp.partition, time] for tp, time in times.items()]
         is_committed = isolation == "read_committed"
         answers = self._call("listOffsets", timeout_s, asked, is_committed)
@@ -355,28 +347,23 @@ class JavaTopics:
     def create(
         self, topics: Collection[NewTopic], timeout_s: float, *, validate_only: bool = False
     ) -> Answers[None]:
-        """Creates topics, or only asks whether the cluster would."""
         wanted = {
             new.name: [new.partitions, new.replication_factor, dict(new.configs)] for new in topics
         }
         return self._ask(_nothing, "createTopics", timeout_s, wanted, validate_only)
 
     def delete(self, topics: Collection[str], timeout_s: float) -> Answers[None]:
-        """Deletes topics."""
         return self._ask(_nothing, "deleteTopics", timeout_s, list(topics))
 
     def grow(self, counts: Mapping[str, int], timeout_s: float) -> Answers[None]:
-        """Adds partitions to topics."""
         return self._ask(_nothing, "createPartitions", timeout_s, counts)
 
     def settings(self, kind: Kind, names: Collection[str], timeout_s: float) -> Answers[Settings]:
-        """Reads all settings of topics, or of brokers."""
         return self._ask(_settings, "describeConfigs", timeout_s, list(names), kind)
 
     def alter(
         self, changes: Mapping[str, Mapping[str, str | None]], timeout_s: float
     ) -> Answers[None]:
-        """Changes settings of topics."""
         return self._ask(_nothing, "alterConfigs", timeout_s, changes)
 
     def _ask(

@@ -7,12 +7,11 @@ for the ones that see other files of Hadoop's, or another configuration.
 
 import uuid
 from typing import Final
-from uuid import uuid4
 
 from py4j.protocol import Py4JError
 
 from replication.errors import SetupError, StateError, first_line
-from replication.state.files import RequestFiles, open_files
+from replication.state.files import ObjectFiles, RequestFiles, open_files
 from replication.state.storage import Storage
 from replication.state.stored_table import Engine
 
@@ -38,7 +37,7 @@ def claim_engine(files: RequestFiles, storage: Storage) -> None:
     if storage.is_local:  # there a kernel lock lets one commit at a time
         return
     mine, other = _mark(storage, storage.engine), _mark(storage, _OTHER[storage.engine])
-    own = f"{mine}@{uuid4().hex}"
+    own = f"{mine}@{uuid.uuid4().hex}"
     try:
         if files.exists(mine):
             _check(storage, mine, [other] if files.exists(other) else [])
@@ -59,28 +58,17 @@ def _check(storage: Storage, mark: str, others: list[str]) -> None:
     """Raises SetupError if the other engine has marks, or the storage takes any commit."""
     if others:
         raise SetupError(_refusal(storage, others[0]))
-    if storage.has_objects and not _keeps(storage, mark):
+    if storage.has_objects and not ObjectFiles(storage).keeps(mark):
         raise SetupError(_NO_CONDITION.format(storage.access.state_dir))
 
 
 def refusal_of(files: RequestFiles, storage: Storage) -> str:
-    """Returns why `claim_engine` would refuse, as far as marks tell; "" if it would not.
-
-    Raises:
-        OSError, Py4JError: The marks cannot be listed.
-    """
+    """Returns why `claim_engine` would refuse, as far as marks tell; "" if it would not."""
     if storage.is_local:
         return ""
     other = _mark(storage, _OTHER[storage.engine])
     others = files.find(other)
     return _refusal(storage, others[0]) if others else ""
-
-
-def _keeps(storage: Storage, mark: str) -> bool:
-    # Imported here because most state directories are not on S3
-    from replication.state.files import ObjectFiles  # noqa: PLC0415
-
-    return ObjectFiles(storage).keeps(mark)
 
 
 def _mark(storage: Storage, engine: Engine) -> str:

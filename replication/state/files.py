@@ -20,7 +20,7 @@ from replication.spark.hadoop import hadoop_conf
 from replication.state.folder import local_path, make_private
 from replication.state.storage import Storage
 
-# Small files that are requests, on this machine or on a file system of Hadoop's.
+# ruff: noqa: D102 - RequestFiles says what each method does
 
 MOST_BYTES: Final = 4_194_304
 """Of a request. One that accepts all partitions of the largest topic has less."""
@@ -68,11 +68,9 @@ class LocalFiles(RequestFiles):
         self._check = check
 
     def exists(self, path: str) -> bool:
-        """Returns whether the file is there."""
         return _file(path).exists()
 
     def find(self, prefix: str) -> list[str]:
-        """Returns the files whose paths begin with *prefix*, which ends within a name."""
         folder, _, name = prefix.rpartition("/")
         try:
             names = [file.name for file in _file(folder).iterdir()]
@@ -81,7 +79,6 @@ class LocalFiles(RequestFiles):
         return [f"{folder}/{found}" for found in names if found.startswith(name)]
 
     def create(self, path: str, text: str = "") -> None:
-        """Creates the file with *text*, and its folder if that is missing."""
         file = _file(path)
         try:
             self._check()
@@ -96,7 +93,6 @@ class LocalFiles(RequestFiles):
         unfinished.replace(file)
 
     def read(self, path: str) -> str:
-        """Reads the text of the file; empty if it is not there or not yet written."""
         file = _file(path)
         try:
             if not stat.S_ISREG(file.stat().st_mode):  # the end of a pipe may never come
@@ -107,11 +103,9 @@ class LocalFiles(RequestFiles):
             return ""
 
     def delete(self, path: str) -> None:
-        """Deletes the file, if it is there."""
         _file(path).unlink(missing_ok=True)
 
     def rename(self, path: str, new: str) -> None:
-        """Calls the file *new*; that needs no space on a full disk."""
         _file(path).rename(_file(new))
 
 
@@ -128,12 +122,10 @@ class HadoopFiles(RequestFiles):
         self._conf = conf
 
     def exists(self, path: str) -> bool:
-        """Returns whether the file is there."""
         system, java = self._locate(path)
         return bool(system.exists(java))
 
     def find(self, prefix: str) -> list[str]:
-        """Returns the files whose paths begin with *prefix*, which ends within a name."""
         folder, _, name = prefix.rpartition("/")
         system, java = self._locate(folder)
         if not system.exists(java):
@@ -142,7 +134,6 @@ class HadoopFiles(RequestFiles):
         return [f"{folder}/{found}" for found in names if found.startswith(name)]
 
     def create(self, path: str, text: str = "") -> None:
-        """Creates the file with *text*, and its folder if that is missing."""
         system, java = self._locate(path)
         if system.getUri().getScheme() in _WHOLE_PUTS:
             self._write(java, text)
@@ -160,7 +151,6 @@ class HadoopFiles(RequestFiles):
         stream.close()
 
     def read(self, path: str) -> str:
-        """Reads the text of the file; empty if it is not there or not yet written."""
         system, java = self._locate(path)
         try:
             stream = system.open(java)
@@ -173,12 +163,10 @@ class HadoopFiles(RequestFiles):
         return text_of(content)
 
     def delete(self, path: str) -> None:
-        """Deletes the file, if it is there."""
         system, java = self._locate(path)
         system.delete(java, False)
 
     def rename(self, path: str, new: str) -> None:
-        """Calls the file *new*; that needs no space on a full disk."""
         system, java = self._locate(path)
         if not system.rename(java, self._locate(new)[1]):
             raise OSError(errno.ENOENT, f"the file system does not rename it to {new}", path)
@@ -189,11 +177,7 @@ class HadoopFiles(RequestFiles):
 
 
 def text_of(content: bytes) -> str:
-    """Returns the text of a request.
-
-    Raises:
-        ValueError: It is none, or longer than any request.
-    """
+    """Returns the text of a request."""
     if len(content) > MOST_BYTES:
         raise ValueError(f"longer than {MOST_BYTES} bytes")
     return content.decode()
@@ -206,13 +190,11 @@ def _file(path: str) -> Path:
     return file
 
 
-# Small files that are requests, as objects of S3, without Hadoop's client.
-
 _ALLOW_HTTP: Final = "aws_allow_http"
 
 
 class ObjectFiles(RequestFiles):
-    """Objects under one state directory. Errors of the store become `OSError`."""
+    """Objects of S3 under one state directory. Errors of the store become `OSError`."""
 
     def __init__(self, storage: Storage) -> None:
         options = dict(storage.options)
@@ -243,7 +225,6 @@ class ObjectFiles(RequestFiles):
         return [path for path in paths if path.startswith(prefix)]
 
     def create(self, path: str, text: str = "") -> None:
-        """Creates the object with *text*."""
         with _os_errors():
             self._store.put(self._key(path), text.encode())
 
@@ -260,7 +241,6 @@ class ObjectFiles(RequestFiles):
             return False
 
     def read(self, path: str) -> str:
-        """Reads the text of the object; empty if it is not there."""
         with _os_errors():
             try:
                 found = self._store.get(self._key(path))
@@ -271,7 +251,6 @@ class ObjectFiles(RequestFiles):
             return text_of(bytes(found.bytes()))
 
     def delete(self, path: str) -> None:
-        """Deletes the object, if it is there."""
         with _os_errors():
             self._store.delete(self._key(path))
 
@@ -299,11 +278,7 @@ def _os_errors() -> Iterator[None]:
 
 @contextmanager
 def open_files(storage: Storage) -> Iterator[RequestFiles]:
-    """Yields the files under a state directory, for a process that has no Spark.
-
-    Raises:
-        SetupError: Only Hadoop's client reaches it, and Java, which that needs, does not start.
-    """
+    """Yields the files under a state directory, for a process that has no Spark."""
     if (files := files_without_java(storage)) is not None:
         yield files
         return
@@ -317,8 +292,6 @@ def files_without_java(storage: Storage) -> RequestFiles | None:
         return LocalFiles()
     if not storage.has_objects:
         return None
-    # Imported here because most state directories are not on S3
-
     return ObjectFiles(storage)
 
 

@@ -4,7 +4,8 @@ A row is written before any record gets the id, so that no copy has one that nob
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from operator import itemgetter
+from typing import Final
 
 from replication.model import Flow
 from replication.schemas.values import KnownIds, Part, Version
@@ -20,7 +21,7 @@ def read_schema_ids(state: StateReader, flow: Flow, known: KnownIds) -> None:
     Raises:
         StateError: The table cannot be read.
     """
-    for row in sorted(state.rows(SCHEMA_IDS, flow), key=_age):
+    for row in sorted(state.rows(SCHEMA_IDS, flow), key=itemgetter("at")):
         known.add(row["topic"], row["part"], row["source_id"], row["target_id"])
 
 
@@ -48,7 +49,3 @@ def write_schema_ids(
         for (topic, part, source_id), there in found.items()
     ]
     tables.append(SCHEMA_IDS, rows)
-
-
-def _age(row: dict[str, Any]) -> Any:  # noqa: ANN401 - a time
-    return row["at"]
