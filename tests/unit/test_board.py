@@ -131,7 +131,7 @@ def test_a_reader_beside_the_writer_sees_figures_that_fit_each_other() -> None:
 
 def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
     code = (
-        "import sys; from replication.flows.flow_metrics import FlowBoard; FlowBoard().look();"
+        "import sys; from replication.flows.flow_metrics import FlowMetrics; FlowMetrics().look();"
         "print({'pyspark', 'py4j', 'confluent_kafka'} & sys.modules.keys())"
     )
 
