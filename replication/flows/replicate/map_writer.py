@@ -526,7 +526,8 @@ class MapWriter:
         else:
             self._syncs.rest()
         try:
-            if self._tables.state_folder is not None:  # a look at a remote one is billed
+            # A write finds by itself that its table is gone; a look at a remote one is billed.
+            if not self._unwritten and self._tables.state_folder is not None:
                 self._tables.exists(OFFSET_RUNS)
             self._table.want(self._live_map.take_borders())
             self._write_kept()
