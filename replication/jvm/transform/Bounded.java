@@ -434,9 +434,7 @@ public final class Bounded {
     String by = replacement.toString();
     while (matcher.find()) {
       matcher.appendReplacement(made, by);
-      if (made.length() > MOST_BYTES) { // check counts what it is given
-        check(made.length());
-      }
+      limit(made.length());
     }
     return UTF8String.fromString(matcher.appendTail(made).toString());
   }
@@ -685,16 +683,21 @@ public final class Bounded {
   private static void keep(long bytes) {
     Spent spent = SPENT.get();
     spent.kept += Math.min(bytes, MOST_BYTES + 1);
-    check(spent.kept > MOST_BYTES ? spent.kept : bytes);
+    limit(spent.kept);
+    check(bytes);
   }
 
   /** Bytes that are made, and gone through. */
   private static void check(long bytes) {
+    limit(bytes);
+    spend(Math.max(0, bytes) / BYTES_OF_LOOK);
+  }
+
+  private static void limit(long bytes) {
     if (bytes > MOST_BYTES) {
       throw new Exceeded(
           "becomes too large",
           "more than " + MOST_BYTES + " bytes are asked for, which no broker takes");
     }
-    spend(Math.max(0, bytes) / BYTES_OF_LOOK);
   }
 }
