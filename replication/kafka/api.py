@@ -1,9 +1,8 @@
 """What this folder wants of a Kafka client, in values of our own. Two kinds of clients give it.
 
-`java_topics`, `java_records` and `java_sender` ask Java's clients in a JVM, modules of the same
-names with ``confluent`` ask confluent-kafka's; `clients` opens what a connection needs. No other
-module knows a type of theirs. What topics look like are values of `replication.model`. A call takes
-its timeout in seconds, and returns within it.
+`java_clients` asks Java's clients in a JVM, `confluent` asks confluent-kafka's; `clients` opens
+what a connection needs. No other module knows a type of theirs. What topics look like are values of
+`replication.model`. A call takes its timeout in seconds, and returns within it.
 """
 
 from collections.abc import Callable, Collection, Mapping
