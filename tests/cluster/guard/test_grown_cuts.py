@@ -36,6 +36,12 @@ def written_until(flow: RunningFlow, topic: str) -> int:
     return runs[-1].src_until if runs else 0
 
 
+def refill(broker: Broker, topic: str, size: int) -> None:
+    """Cuts the log to *size* bytes, and lets it grow beyond its end of before."""
+    cut_log(broker, topic, size)
+    send_records(broker, topic, numbered(200, 260))
+
+
 @pytest.mark.parametrize("state", ["with epochs", "of the version before"])
 @pytest.mark.parametrize("source", ["shared", "spark"])
 def test_a_source_that_has_grown_beyond_the_map_goes_on_at_the_cut(
@@ -61,8 +67,7 @@ def test_a_source_that_has_grown_beyond_the_map_goes_on_at_the_cut(
     drain(spark, tmp_path, config)
     if state == "of the version before":
         forget_epochs(tmp_path)
-    cut_log(own_process, topic_name, size)
-    send_records(own_process, topic_name, numbered(200, 260))
+    refill(own_process, topic_name, size)
 
     flow = drain(spark, tmp_path, config)
     drain(spark, tmp_path, config)
@@ -143,8 +148,7 @@ def test_a_source_that_is_cut_while_the_flow_runs_goes_on_at_the_cut(
     flow.until(lambda: written_until(flow, topic_name) == 100)
 
     with paused([jvm_of(spark).java.lang.ProcessHandle.current().pid()]):  # as a busy task would
-        cut_log(own_process, topic_name, size)
-        send_records(own_process, topic_name, numbered(200, 260))
+        refill(own_process, topic_name, size)
     flow.until(lambda: numbers(target, remote)[-60:] == [*range(200, 260)], 120)
     flow.until(lambda: written_until(flow, topic_name) == 140)
     flow.stop()
@@ -188,8 +192,7 @@ def test_a_cut_behind_the_map_that_was_refilled_before_its_next_write_is_noticed
     flow.until(lambda: log_ends(target.bootstrap, [remote]).get(remote, 0) == 100)
 
     with paused([jvm_of(spark).java.lang.ProcessHandle.current().pid()]):  # as a busy task would
-        cut_log(own_process, topic_name, size)
-        send_records(own_process, topic_name, numbered(200, 260))
+        refill(own_process, topic_name, size)
     flow.until(lambda: numbers(target, remote)[-1] == 259, 120)
     flow.stop()
     flow = drain(spark, tmp_path, config)
@@ -283,8 +286,7 @@ def test_without_a_policy_plan_shows_the_cut_and_an_operator_accepts_it(
     drain(spark, tmp_path / "state", config)
     if state == "of the version before":
         forget_epochs(tmp_path / "state")
-    cut_log(own_process, topic_name, size)
-    send_records(own_process, topic_name, numbered(200, 260))
+    refill(own_process, topic_name, size)
 
     with pytest.raises(GuardError, match="up to offset 80 it has the records that were copied"):
         drain(spark, tmp_path / "state", config)
