@@ -19,10 +19,12 @@ Headers = tuple[tuple[str, bytes | None], ...]
 BATCH_RECORDS = 10_000
 PATIENCE_SECONDS = 30.0
 # A new partition, or one whose broker is starting, has no leader yet; a new leader has no end yet.
+# A broker that has just started may not know yet the partition that another one has named.
 NO_LEADER_YET = (
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.OFFSET_NOT_AVAILABLE,
+    KafkaError._UNKNOWN_PARTITION,  # noqa: SLF001 - the client's own error, which has no other name
 )
 
 
