@@ -37,6 +37,7 @@ _HOST_PORT: Final = re.compile(
 _NUMERIC: Final = re.compile(r".*\.(?:ms|bytes|records|size|memory)")
 _JAVA_BLANKS: Final = "".join(map(chr, range(0x21)))  # ConfigDef takes off no others
 _PORTS: Final = range(1, 65536)
+_SETTERS: Final = tuple(key for key in KEYS.values() if key.effect is not None)
 
 
 def client_property(key: str) -> tuple[Role | None, str] | None:
@@ -109,16 +110,18 @@ def effective_properties(
 ) -> ClientProperties:
     """Returns the properties of the *role* client for the cluster at *location*, with Java's keys.
 
-    A later layer wins: top level (bare security keys, then ``location.cluster.``, ``role.``,
-    ``location.role.``), the cluster's bare keys, the flow's ``location.cluster.`` and ``role.``,
-    the cluster's ``role.``, the flow's ``location.role.``. On the data producer the flow's
-    ``producer.override.`` wins over all. MirrorMaker 2 drops the top-level forms and bare keys
+    A later layer wins: top level (bare security keys, the mirror's keys that set a property, then
+    ``location.cluster.``, ``role.``, ``location.role.``), the cluster's bare keys, the flow's
+    ``location.cluster.`` and ``role.``, the cluster's ``role.``, the flow's ``location.role.``, on
+    the data producer the flow's ``producer.override.``, and last the flow's own value of a key of
+    the mirror. MirrorMaker 2 drops the top-level forms and bare keys
     other than addresses and security, and lets a cluster's bare security key win over the flow's
     ``role.``; the rest is equal. Values that the mirror replaces by its own are left out.
     """
     is_data_producer = location == "target" and role == "producer"
     layers = [
         {key: value for key, value in top.items() if key in SECURITY},
+        _of_keys(top, location, role),
         _under(top, f"{location}.cluster."),
         _under(top, f"{role}."),
         _under(top, "producer.override.") if is_data_producer else {},
@@ -129,6 +132,7 @@ def effective_properties(
         _under(cluster, f"{role}."),
         _under(flow, f"{location}.{role}."),
         _under(flow, "producer.override.") if is_data_producer else {},
+        _of_keys(flow, location, role),
     ]
     merged = {key: value for layer in layers for key, value in layer.items()}
     merged.pop("alias", None)  # of source.cluster.alias
@@ -200,6 +204,14 @@ def _check_servers(diagnostics: Diagnostics, key: str, value: str) -> None:
                 f"{diagnostics.display(key, server.strip())} is not host:port; write for example "
                 f"{SERVERS_EXAMPLE}",
             )
+
+
+def _of_keys(settings: Mapping[str, Raw], location: Location, role: Role) -> dict[str, Raw]:
+    return {
+        key.effect[1]: settings[key.name]
+        for key in _SETTERS
+        if key.effect and key.effect[0] == f"{location}.{role}" and key.name in settings
+    }
 
 
 def _under(settings: Mapping[str, Raw], prefix: str) -> dict[str, Raw]:

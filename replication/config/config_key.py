@@ -5,7 +5,10 @@ A field declares its key once, with the kind, the default, the bounds and the te
     removal: Annotated[bool, flag("replication.acls.removal.enabled", "false", "removes ...")]
 
 `replication.config.parse` reads the field by it, and the reference, the command ``keys`` and the
-documents tell what it says.
+documents tell what it says. A key that sets a property of a Kafka client says so, and needs no
+other code::
+
+    wait: Annotated[int, number("fetch.wait.ms", "500", "waits ...").sets("source.consumer", NAME)]
 """
 
 from collections.abc import Mapping
@@ -16,6 +19,15 @@ Kind = Literal[
     "flag", "number", "text", "choice", "choices", "names", "patterns", "class", "java class"
 ]
 Since = Literal["now", "later"]
+ClientName = Literal[
+    "source.consumer",
+    "source.producer",
+    "source.admin",
+    "target.consumer",
+    "target.producer",
+    "target.admin",
+]
+"""A client of a flow, as the keys of its properties begin after the flow's name."""
 
 LONGEST: Final = 31_536_000
 """The longest interval that makes sense, a year in seconds."""
@@ -48,6 +60,8 @@ class ConfigKey:
             target's, as in MirrorMaker 2. ``cluster`` alone is for a key of any one cluster.
         is_reloadable: Whether a running flow reads the value anew each turn. Any other one is part
             of what the flow has open: a query, a topic, a thread, a connection.
+        effect: The client and its property, in Java's key space, that the value is for. A file that
+            leaves the key out leaves the property to the client's default, which *default* is.
     """
 
     name: str
@@ -61,6 +75,7 @@ class ConfigKey:
     since: Since = "now"
     places: tuple[str, ...] = ("top", "flow")
     is_reloadable: bool = False
+    effect: tuple[ClientName, str] | None = None
 
     def reloadable(self) -> "ConfigKey":
         """Returns this key as one that a running flow reads anew each turn."""
@@ -73,6 +88,14 @@ class ConfigKey:
     def of_cluster(self) -> "ConfigKey":
         """Returns this key as one of a cluster, whatever flows it is part of: ``A.key``."""
         return replace(self, places=("cluster",))
+
+    def sets(self, client: ClientName, name: str) -> "ConfigKey":
+        """Returns this key as one that sets the property *name* of a flow's *client*.
+
+        A flow's own key wins over every other form of the property; at top level, where it is for
+        all flows, every other form wins over it.
+        """
+        return replace(self, effect=(client, name))
 
     @property
     def written(self) -> str:

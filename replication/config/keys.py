@@ -154,6 +154,8 @@ clusters: [A, B]
 #   8. A.consumer.x, A.producer.x, A.admin.x   (B.producer.x is for the data producer of A->B)
 #   9. A->B.source.consumer.x ... A->B.target.admin.x
 #  10. A->B.producer.override.x   the data producer of the flow
+# A key of the mirror that sets a client property, as auto.offset.reset does, wins over all these
+# after a flow's name; at top level 2 to 10 win over it.
 # The mirror sets these itself, and a file's value has no effect: serializers, deserializers,
 # interceptor.classes, transactional.id, group.id, partitioner.class; and on producers, unless the
 # value is the mirror's: acks (all), enable.idempotence (true), retries and delivery.timeout.ms
@@ -216,6 +218,7 @@ def _entry(key: ConfigKey) -> str:
         f"one of {', '.join(key.choices)}" if key.kind in ("choice", "class") else "",
         _classes(key),
         _bounds(key),
+        f"sets {key.effect[1]} of {key.effect[0]}" if key.effect else "",
         key.mm2,
         "accepted, but not implemented in this version" if key.since == "later" else "",
         "read anew each turn" if key.is_reloadable else "",

@@ -53,7 +53,7 @@ from replication.mm2.policy import (
     PrefixPolicy,
     ReplicationPolicy,
 )
-from replication.model import Location, Mode, Reset
+from replication.model import Location, Mode
 from replication.schemas.values import KnownIds
 
 TARGETS_OPTION: Final = "--clusters"
@@ -210,13 +210,6 @@ def _heartbeats_at(values: FlowValues) -> Location:
     return cast("Location", values.text("heartbeats.topic.location"))
 
 
-def _reset(values: FlowValues) -> Reset:
-    """Returns the reset: the flow's short key wins, then the consumer's, then the top level's."""
-    name, consumer = "auto.offset.reset", values.client("source", "consumer")
-    given = values.text(name) if name in values.own else consumer.get(name, values.text(name))
-    return cast("Reset", given)
-
-
 def _custom(values: FlowValues, name: str) -> CustomClass | None:
     """Returns the user's class that the key *name* gives, with the settings that it may read."""
     given = values.text(name)
@@ -294,7 +287,6 @@ _DERIVED: Final[Mapping[str, Callable[[FlowValues], object]]] = {
     "topic_filter": lambda values: _custom(values, TOPIC_FILTER),
     "group_filter": lambda values: _custom(values, GROUP_FILTER),
     "setting_filter": lambda values: _custom(values, SETTING_FILTER),
-    "auto_offset_reset": _reset,
     "storage_topic": _status_topic,
     "letters_topic": _letters_topic,
     "source_own_topics": _source_own_topics,

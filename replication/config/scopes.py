@@ -328,13 +328,24 @@ class FlowValues:
         return self.scopes.by_flow.get(self.flow, {})
 
     def value(self, name: str) -> Value:
-        """Returns the value of the key *name*, converted to the key's kind."""
-        if (raw := self.given(name)) is not None:
+        """Returns the value of the key *name*, converted to the key's kind.
+
+        For a key that sets a client property it is the value that the client has, however the file
+        gives it.
+        """
+        key = KEYS[name]
+        if key.effect is None:
+            raw = self.given(name)
+        else:
+            location, role = key.effect[0].split(".")
+            client = self.client(cast("Location", location), cast("Role", role))
+            raw = client.get(key.effect[1])
+        if raw is not None:
             if self.refuses_missing:
                 known(raw)
             with suppress(InvalidValueError):  # reported when the settings were sorted into scopes
-                return read(KEYS[name], raw)
-        return read(KEYS[name], KEYS[name].default)
+                return read(key, raw)
+        return read(key, key.default)
 
     def given(self, name: str) -> Raw | None:
         """Returns what the file has for the key *name*, None if it leaves that to the default."""

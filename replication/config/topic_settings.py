@@ -507,7 +507,7 @@ class RecordsConfig:
             "earliest",
             "where a partition without a stored position starts",
             "MirrorMaker 2 has it only as A.consumer.auto.offset.reset, which works here too",
-        ),
+        ).sets("source.consumer", "auto.offset.reset"),
     ]
 
 

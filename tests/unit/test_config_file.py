@@ -7,7 +7,7 @@ import yaml
 
 from replication.config.file import load
 from replication.config.flat import parse_properties
-from replication.config.keys import REPLICATION_FACTORS, reference
+from replication.config.keys import KEYS, REPLICATION_FACTORS, reference
 from replication.errors import ConfigError
 from tests.support.one_flow_files import PROPERTIES, YAML, problems_of
 from tests.support.settings import load_file
@@ -70,9 +70,11 @@ def test_the_reference_is_generated_from_the_keys() -> None:
 
 def test_the_defaults_in_the_reference_are_the_real_ones(tmp_path: Path) -> None:
     (reference,) = load(CONF / "reference.yaml", environ={}, default_state_dir="/s").flows
+    # what a file writes of a client reaches it, also the default
+    written = "".join(f"{key.name}: {key.default}\n" for key in KEYS.values() if key.effect)
     (bare,) = load_file(
         tmp_path,
-        YAML.replace("a:1", "localhost:9092").replace("b:2", "localhost:9093"),
+        YAML.replace("a:1", "localhost:9092").replace("b:2", "localhost:9093") + written,
     ).flows
 
     assert reference == bare
