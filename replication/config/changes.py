@@ -162,7 +162,6 @@ def _item_problems(change: Change) -> Iterator[str]:
 
 
 def _limit_problems(change: Change) -> Iterator[str]:
-    """Yields what is wrong with the scope and the rates of a limit."""
     if change.scope:
         yield from pattern_problems(change.scope)
     try:
@@ -221,7 +220,6 @@ def parse_changes(text: str) -> tuple[Change, ...]:
 
 
 def text_of_changes(changes: Iterable[Change]) -> str:
-    """Returns *changes* as one text."""
     return json.dumps({"changes": {change.name: change.document() for change in changes}})
 
 
@@ -286,7 +284,6 @@ class Paused:
         return self.flow or tp in self.partitions or NameFilter(self.topics).accepts(tp.topic)
 
     def among(self, partitions: Iterable[TopicPartition]) -> list[TopicPartition]:
-        """Returns those of *partitions* that are paused."""
         return [tp for tp in partitions if self.covers(tp)] if self else []
 
 
@@ -474,7 +471,6 @@ def _is_idle(change: Change, config: FlowConfig) -> bool:
 
 
 def list_of(config: FlowConfig, name: ListName) -> tuple[str, ...]:
-    """Returns the list *name* of *config*."""
     lists: Mapping[ListName, tuple[str, ...]] = {
         "topics": config.topics,
         "topics.exclude": config.topics_exclude,

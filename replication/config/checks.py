@@ -71,7 +71,6 @@ def _check_enabled(diagnostics: Diagnostics, pairs: Sequence[FlowValues]) -> Non
 
 
 def check_flow(diagnostics: Diagnostics, values: FlowValues) -> None:
-    """Checks an enabled flow's values in combination."""
     _check_offset_syncs(diagnostics, values)
     _check_separator(diagnostics, values)
     _check_deletions(diagnostics, values)
@@ -238,7 +237,6 @@ def _check_security(diagnostics: Diagnostics, values: FlowValues, location: Loca
 
 
 def check_state_dir(diagnostics: Diagnostics, given: str) -> None:
-    """Checks that the state directory is an absolute path or a URI."""
     if not given.startswith("/") and not _URI.fullmatch(given):
         diagnostics.problem(
             "state.dir",

@@ -152,7 +152,6 @@ def effective_properties(
 def check_property(
     diagnostics: Diagnostics, key: str, role: Role | None, name: str, raw: Raw
 ) -> None:
-    """Reports what is wrong with the client property *name* that *key* sets to *raw*."""
     value, known = text(raw).strip(), BY_ROLE[role] if role else JAVA_KEYS
     if COMMENT.search(value) and not is_secret(key):
         diagnostics.warning(

@@ -108,7 +108,6 @@ Keys = Mapping[str, ConfigKey]
 
 
 def keys_of(section: type) -> tuple[ConfigKey, ...]:
-    """Returns the keys that the fields of *section* declare, in order."""
     return tuple(
         key
         for declared in declared_keys(section).values()
@@ -130,7 +129,6 @@ def java_class(name: str, default: str, meaning: str, *others: str) -> ConfigKey
 
 
 def flag(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
-    """Returns a key that is true or false."""
     return ConfigKey(name, "flag", default, meaning, mm2)
 
 
@@ -162,7 +160,6 @@ def patterns(name: str, default: str, meaning: str, mm2: str = "") -> ConfigKey:
 def number(
     name: str, default: str, meaning: str, mm2: str = NOT_MM2, least: int = 0, most: int = MOST
 ) -> ConfigKey:
-    """Returns a key with a number from *least* to *most*."""
     return ConfigKey(name, "number", default, meaning, mm2, least=least, most=most)
 
 
@@ -172,6 +169,5 @@ def seconds(name: str, default: str, meaning: str) -> ConfigKey:
 
 
 def factor(name: str, default: str, what: str) -> ConfigKey:
-    """Returns a key with the replication factor of *what*."""
     meaning = f"replication factor of {what}; -1 for the cluster's default"
     return number(name, default, meaning, "", least=-1, most=MOST_REPLICAS)

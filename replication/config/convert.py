@@ -48,7 +48,6 @@ class FileSettings:
 
 
 def to_yaml(origin: str, settings: FileSettings) -> str:
-    """Returns the text of a configuration file."""
     referring = {key for key, raw in settings.values.items() if "${" in text(raw)}
     found = Diagnostics(unresolved=referring)  # such a value is known when the file is read
     sort_settings(found, settings.values)
@@ -85,7 +84,6 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
 
 
 def setting_line(name: str, raw: Raw) -> str:
-    """Returns the line of YAML that sets the key *name*."""
     return f"{_scalar(name)}: {_value(name, raw)}"
 
 
@@ -209,7 +207,6 @@ def is_resource(document: object) -> bool:
 
 
 def from_resources(documents: Sequence[Document]) -> FileSettings:
-    """Returns the settings that *documents* describe together."""
     found = _Found()
     for document in documents:
         if document.get("kind") == "KafkaMirrorMaker2":

@@ -108,7 +108,6 @@ class FlatSettings:
 
 
 def flat_settings(content: bytes, *, is_properties: bool) -> FlatSettings:
-    """Returns the settings of a file."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:

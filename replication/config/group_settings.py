@@ -123,7 +123,6 @@ class GroupsConfig:
     ]
 
     def accepts(self, group: str) -> bool:
-        """Returns whether *group* is to be translated."""
         if self.group_filter is not None:
             return bool(self.group_filter.ask("shouldReplicateGroup", group))
         return NameFilter(self.groups, self.groups_exclude).accepts(group)

@@ -75,7 +75,6 @@ class Limit:
         return self.topics is None or NameFilter((self.topics,)).accepts(topic)
 
     def check(self) -> None:
-        """Raises an error if it cannot be."""
         if problem := next(_problems(self), None):
             raise LimitError(problem)
 

@@ -216,7 +216,6 @@ class ServeConfig:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches the address."""
         return is_loopback(self.listen)
 
     def with_address(self, listen: str | None, port: int | None) -> "ServeConfig":

@@ -178,7 +178,6 @@ def _url_problem(url: str) -> str | None:
 
 
 def registry_of(settings: Mapping[str, str | tuple[str, ...]]) -> RegistryConfig:
-    """Returns the registry that a cluster's *settings* describe."""
 
     def one(key: str) -> str:
         return written(settings.get(key, ""))

@@ -355,11 +355,9 @@ class FlowValues:
         return next((settings[name] for settings in places if name in settings), None)
 
     def flag(self, name: str) -> bool:
-        """Returns the value of a key of kind ``flag``."""
         return cast("bool", self.value(name))
 
     def number(self, name: str) -> int:
-        """Returns the value of a key of kind ``number``."""
         return cast("int", self.value(name))
 
     def text(self, name: str) -> str:
@@ -420,16 +418,13 @@ class FlowValues:
 
     @property
     def limits(self) -> ReadLimits:
-        """How much the flow may copy a second, and what is wrong with that."""
         of_bytes, of_records = self.text(LIMIT_BYTES), self.text(LIMIT_RECORDS)
         return read_limits(of_bytes, of_records, self.items(LIMIT_TOPICS))
 
     def alias(self, location: Location) -> str:
-        """Returns the alias of the flow's cluster at *location*."""
         return self.flow.source if location == "source" else self.flow.target
 
     def client(self, location: Location, role: Role) -> Mapping[str, str]:
-        """Returns the effective properties of the *role* client for the cluster at *location*."""
         return effective_properties(
             self.scopes.top,
             self.scopes.by_cluster[self.alias(location)],

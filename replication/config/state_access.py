@@ -46,7 +46,6 @@ _OF_SPARK: Final = "spark.hadoop."
 
 
 def check_hadoop_key(diagnostics: Diagnostics, key: str) -> None:
-    """Checks the name of a key at top level that begins with `HADOOP`."""
     name = key.removeprefix(HADOOP)
     if name.startswith(_OF_SPARK):
         right = f"{HADOOP}{name.removeprefix(_OF_SPARK)}"

@@ -512,7 +512,6 @@ class RecordsConfig:
 
 
 def _guard(cause: GuardCause, meaning: str, default: GuardPolicy = "fail") -> ConfigKey:
-    """Returns the key of one cause."""
     return ConfigKey(
         f"replication.guard.{cause}",
         "choice",
@@ -565,5 +564,4 @@ class GuardConfig:
     policies: Annotated[Mapping[GuardCause, GuardPolicy], _GUARDS]
 
     def policy(self, cause: GuardCause, topic: str) -> GuardPolicy:
-        """Returns what to do with a partition of *topic*."""
         return self.policies[cause] if NameFilter(self.topics, ()).accepts(topic) else "fail"

@@ -97,7 +97,6 @@ class FlowConfig(TopicsConfig, RecordsConfig):
 
     @property
     def custom_classes(self) -> tuple[CustomClass, ...]:
-        """The user's classes that this flow asks."""
         policy = self.policy.custom if isinstance(self.policy, CustomPolicy) else None
         filters = (self.topic_filter, self.groups.group_filter, self.topic_configs.setting_filter)
         return tuple(custom for custom in (policy, *filters) if custom is not None)
@@ -146,7 +145,6 @@ class MirrorConfig:
 
     @property
     def access(self) -> StateAccess:
-        """How the state directory is reached."""
         len(self.hadoop)  # an error for a value that is missing
         return StateAccess(self.state_dir, self.hadoop, self.engine)
 

@@ -32,7 +32,6 @@ class MissingRaw(str):
     error: MissingValueError
 
     def __new__(cls, written: str, error: MissingValueError) -> "MissingRaw":  # noqa: PYI034 - Self is of 3.11
-        """Returns the value *written*; *error* says why nobody knows it."""
         missing = super().__new__(cls, written)
         missing.error = error
         return missing

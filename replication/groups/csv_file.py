@@ -24,7 +24,6 @@ class GroupOffset:
     offset: int
 
     def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
         topic, partition = self.partition
         return {"group": self.group, "topic": topic, "partition": partition, "offset": self.offset}
 

@@ -40,7 +40,6 @@ class GroupPosition:
 
     @property
     def key(self) -> GroupPartition:
-        """The group and the partition that its checkpoint is about."""
         return self.group, self.remote
 
     @property
@@ -214,7 +213,6 @@ class Move:
         return self.state not in IDLE_STATES
 
     def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
         now = {"current": self.current, "state": self.state or None, "blocked": self.is_blocked}
         return {**self.to.document(), **now}
 
@@ -240,7 +238,6 @@ def plan_moves(
 
 
 def commits_by_group(moves: Iterable[Move]) -> dict[str, dict[TopicPartition, Committed]]:
-    """Returns what to commit for each group."""
     commits: dict[str, dict[TopicPartition, Committed]] = {}
     for move in moves:
         commits.setdefault(move.to.group, {})[move.to.partition] = Committed(move.to.offset)
@@ -270,7 +267,6 @@ class SyncAnswer:
     text: str
 
     def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
         return {"code": self.code, "text": self.text}
 
 
@@ -342,7 +338,6 @@ class Rejected:
         return found
 
     def add(self, kind: str, row: Mapping[str, Any]) -> None:
-        """Takes the next event."""
         text = row["text"] if kind == REJECTED else ""
         self._texts[row["group"], row["cluster"], row.get("topic")] = text
 

@@ -61,7 +61,6 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 
 log = Log(__name__)
 
-# ruff: noqa: D102 - the protocols of `api` say what each method does
 
 # Errors of confluent-kafka's clients as values of ours.
 #

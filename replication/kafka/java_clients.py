@@ -31,8 +31,6 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 
 ResultT = TypeVar("ResultT")
 
-# ruff: noqa: D102 - the protocols of `api` say what each method does
-
 
 def failure_in(answer: Mapping[str, Any]) -> ClientFailure | None:
     """Returns the error that ``ClientErrors.java`` wrote into *answer*; None if there is none."""

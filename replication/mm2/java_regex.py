@@ -76,7 +76,6 @@ class Sequence:
     parts: tuple[Node, ...]
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Returns the places beyond the last part."""
         for part in reversed(self.parts) if back else self.parts:
             if not at:
                 break
@@ -91,7 +90,6 @@ class PatternChoice:
     parts: tuple[Node, ...]
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Returns the places beyond any part."""
         return reduce(or_, (part.reach(at, text, back=back) for part in self.parts), 0)
 
 
@@ -171,7 +169,6 @@ class Look:
     is_negative: bool
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
-        """Returns those of *at* for which the condition holds."""
         key = id(self)
         if key not in text.masks:  # a part that follows is read from its ends, which are anywhere
             found = self.part.reach(text.everywhere, text, back=self.is_ahead)
@@ -187,7 +184,6 @@ class PatternPlace:
     is_word: IsIn
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
-        """Returns those of *at* for which the condition holds."""
         content, last = text.content, len(text.content)
         if self.kind in "^AG":
             return at & 1
@@ -230,17 +226,14 @@ def _category(start: str) -> IsIn:
 
 
 def negate(is_in: IsIn) -> IsIn:
-    """Returns every character outside the class."""
     return lambda char: not is_in(char)
 
 
 def union(one: IsIn, other: IsIn) -> IsIn:
-    """Returns the characters of either class."""
     return lambda char: one(char) or other(char)
 
 
 def intersection(one: IsIn, other: IsIn) -> IsIn:
-    """Returns the characters of both classes."""
     return lambda char: one(char) and other(char)
 
 
@@ -257,12 +250,10 @@ def span(first: str, last: str, *, fold: bool) -> IsIn:
 
 
 def nothing(_: str) -> bool:
-    """Returns the empty class."""
     return False
 
 
 def anything(_: str) -> bool:
-    """Returns every character."""
     return True
 
 
@@ -367,7 +358,6 @@ class CharReader:
         self.flags = _Flags()
 
     def error(self, text: str) -> PatternError:
-        """Returns the error *text*, with the place where it was found."""
         return PatternError(f"{text} at position {self.at}")
 
     def peek(self, width: int = 1) -> str:
@@ -382,7 +372,6 @@ class CharReader:
         return True
 
     def set_flags(self, on: str, off: str) -> None:
-        """Changes the flags from here on."""
         for letter in on + off:
             if letter not in "idmsu":
                 raise self.error(f"flag {letter!r} is not supported")
@@ -393,7 +382,6 @@ class CharReader:
                 self.flags = replace(self.flags, dot_all=value)
 
     def literal(self, char: str) -> Char:
-        """Returns the character *char* itself."""
         return Char(span(char, char, fold=self.flags.fold))
 
     def quoted(self) -> str:

@@ -8,9 +8,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Protocol
 
-# ruff: noqa: D102  # the protocol documents the methods for both policies
-
-
 HEARTBEATS = "heartbeats"
 
 
@@ -163,9 +160,6 @@ def is_cycle(policy: ReplicationPolicy, topic: str, *, source: str, target: str)
 #
 # They are asked for their answers where something is planned, never for a record, and once for
 # each name. How Java is asked, the process says by `ask_with`: the rules know no JVM.
-
-# ruff: noqa: D102  # `ReplicationPolicy` documents the methods
-
 
 POLICY: Final = "replication.policy.class"
 TOPIC_FILTER: Final = "topic.filter.class"

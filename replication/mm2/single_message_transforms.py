@@ -141,7 +141,6 @@ class Counterpart:
     warnings: dict[str, str] = field(default_factory=dict)
 
     def put(self, key: str, value: Setting, origin: str) -> None:
-        """Sets this mirror's *key*, which comes from *origin*."""
         self.settings[key] = value
         self.origins[key] = origin
 

@@ -60,7 +60,6 @@ class StatusKey:
     topic: str | None = None
 
     def encode(self) -> bytes:
-        """Returns the record's key."""
         if self.topic is not None:
             return f"{_TOPIC}{self.topic}{_OF}{self.connector}".encode()
         if self.task is not None:

@@ -41,13 +41,11 @@ class OffsetSync:
     downstream: int
 
     def key(self) -> bytes:
-        """Returns the bytes of the record's key."""
         return _string(self.partition.topic, "topic") + _int(
             self.partition.partition, 4, "partition"
         )
 
     def value(self) -> bytes:
-        """Returns the bytes of the record's value."""
         return _int(self.upstream, 8, "upstreamOffset") + _int(self.downstream, 8, "offset")
 
     @classmethod
@@ -80,7 +78,6 @@ class Checkpoint:
             object.__setattr__(self, "metadata", "")
 
     def key(self) -> bytes:
-        """Returns the bytes of the record's key."""
         return (
             _string(self.group, "group")
             + _string(self.partition.topic, "topic")
@@ -88,7 +85,6 @@ class Checkpoint:
         )
 
     def value(self) -> bytes:
-        """Returns the bytes of the record's value."""
         return (
             _int(_VERSION, 2, "version")
             + _int(self.upstream, 8, "upstreamOffset")
@@ -120,13 +116,11 @@ class Heartbeat:
     timestamp_ms: int
 
     def key(self) -> bytes:
-        """Returns the bytes of the record's key."""
         return _string(self.source, "sourceClusterAlias") + _string(
             self.target, "targetClusterAlias"
         )
 
     def value(self) -> bytes:
-        """Returns the bytes of the record's value."""
         return _int(_VERSION, 2, "version") + _int(self.timestamp_ms, 8, "timestamp")
 
     @classmethod

@@ -127,11 +127,9 @@ class CopyRule:
         return replace(self, chains=kept)
 
     def is_copied(self, record: LogRecord) -> bool:
-        """Returns whether *record* of the source is copied."""
         return self.not_to is None or _hop(self.not_to) not in record.headers
 
     def copy_of(self, record: LogRecord) -> Copy:
-        """Returns the copy of *record* of the source."""
         has_time = self.timestamps == "preserve" and record.timestamp_ms >= 0
         added = () if self.mark is None else (_hop(self.mark),)
         time_ms = record.timestamp_ms if has_time else None

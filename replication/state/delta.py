@@ -33,8 +33,6 @@ from replication.state.table_reader import StateReader
 #
 # Only where `replication.state.storage` says so; `replication.state.spark_writer` is for the rest.
 
-# ruff: noqa: D102 - StoredTable says what each method does
-
 
 _TYPES: Final = {
     "string": DataType.utf8(),

@@ -20,8 +20,6 @@ from replication.spark.hadoop import hadoop_conf
 from replication.state.folder import local_path, make_private
 from replication.state.storage import Storage
 
-# ruff: noqa: D102 - RequestFiles says what each method does
-
 MOST_BYTES: Final = 4_194_304
 """Of a request. One that accepts all partitions of the largest topic has less."""
 

@@ -1,7 +1,5 @@
 """A Delta table of any storage, written by Spark."""
 
-# ruff: noqa: D102 - StoredTable says what each method does
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Any, Final

@@ -21,7 +21,6 @@ from replication.topics.selection import remote_topics
 
 
 def copy_rule(config: FlowConfig, topics: Iterable[str]) -> CopyRule:
-    """Returns the rule of the flow *config* for *topics* of the source."""
     chains = {topic: chain for topic in set(topics) if (chain := chain_of(config, topic))}
     rule = CopyRule(config.record_timestamps, chains=chains, schemas=config.schema_ids)
     if not config.has_provenance:
@@ -142,7 +141,6 @@ class RetryTimes(Generic[KeyT]):
         return frozenset(key for key, retry in self._retries.items() if retry.at > now)
 
     def is_due(self, now: float) -> bool:
-        """Returns whether any attempt is due."""
         return any(retry.at <= now for retry in self._retries.values())
 
 
@@ -249,13 +247,11 @@ class TopicPlan:
         return replace(self.without(self.topics.keys() - names), partitions=added)
 
     def only(self, partitions: Collection[TopicPartition]) -> "TopicPlan":
-        """Returns the plan for those of its partitions that are among *partitions*."""
         kept = tuple(tp for tp in self.partitions if tp in partitions)
         names = {tp.topic for tp in kept}
         return replace(self.without(self.topics.keys() - names), partitions=kept)
 
     def with_codecs(self, codecs: Mapping[str, str]) -> "TopicPlan":
-        """Returns the plan with *codecs* for its copies."""
         return replace(self, codecs=codecs)
 
     def by_codec(self, most: int | None = None) -> "list[TopicPlan]":

@@ -181,7 +181,6 @@ def with_defaults(role: Role, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def most_request_bytes(properties: Mapping[str, str]) -> int:
-    """Returns how many bytes a request of a producer with *properties* may have."""
     return int(with_defaults("producer", properties)["max.request.size"])
 
 

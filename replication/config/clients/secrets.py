@@ -29,7 +29,6 @@ def is_secret(key: str) -> bool:
 
 
 def mask(properties: Mapping[str, str]) -> dict[str, str]:
-    """Returns *properties* with every secret value masked."""
     return {key: MASK if is_secret(key) else value for key, value in properties.items()}
 
 
