@@ -3,18 +3,72 @@
 What is unknown is absent: never 0, never NaN. All times are epoch seconds with milliseconds.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
-from functools import partial
 from types import MappingProxyType
-from typing import Any, Final, Literal, TypeVar, cast, get_args
+from typing import Annotated, Any, Final, Literal
 
 from replication.figures.histogram import Histogram
 from replication.figures.lag import EPOCH, utc
 from replication.figures.registry import FIGURES, Level, names_at
-from replication.foreign_json import number, text, whole
+from replication.foreign_json import (
+    Form,
+    from_json,
+    in_json,
+    json_object,
+    number,
+    text,
+    to_json,
+    whole,
+)
 from replication.model import EventKind, Flow, Job, Mode, Part, Reaction
+
+
+def text_of(seconds: float) -> str:
+    """Returns epoch *seconds* as text in UTC, to the millisecond: ``2026-11-26T10:00:05.120Z``."""
+    return utc(seconds).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+
+
+def seconds_of(shown: str) -> float:
+    """Returns the epoch seconds of a `text_of`.
+
+    Raises:
+        ValueError: *shown* is not one.
+    """
+    at = datetime.fromisoformat(shown.removesuffix("Z")).replace(tzinfo=timezone.utc)
+    return (at - EPOCH) // timedelta(milliseconds=1) / 1000
+
+
+Time = Annotated[float, Form(lambda shown: seconds_of(text(shown)), text_of)]
+"""Epoch seconds; text in JSON."""
+
+_ANY_TEXT: Final = Form(text, str)
+"""Of what a later version may know others."""
+
+
+def _known(found: object) -> dict[str, float]:
+    """Returns the plain figures of *found*; null is unknown, and a histogram has its own place."""
+    return {
+        name: number(value)
+        for name, value in json_object(found).items()
+        if value is not None and type(value) is not dict
+    }
+
+
+def _figures_at(level: Level) -> Form:
+    """Returns the form of figures at *level*: null is what is unknown."""
+    names = names_at(level)
+    return Form(_known, lambda figures: {name: figures.get(name) for name in names})
+
+
+def _read_details(found: object) -> dict[str, str | int]:
+    return {
+        name: value if type(value) is str else whole(value, least=-1)
+        for name, value in json_object(found).items()
+        if value is not None
+    }
+
 
 # What holds of a flow that an operator should know, and how healthy that makes it.
 
@@ -77,9 +131,9 @@ class Condition:
         topic: The upstream topic that it is about; None if it is about the flow or a group.
     """
 
-    code: Code
+    code: Annotated[Code, _ANY_TEXT]
     severity: Severity
-    since: float
+    since: Time
     text: str
     next_step: str = ""
     topic: str | None = None
@@ -118,7 +172,7 @@ has paused is so whatever else it would be, and worse than what is copied withou
 Answer = Literal["exact", "bounded", "none", "waiting"]
 """How a group's commit in a partition is translated."""
 
-Figures = Mapping[str, float]
+Figures = Annotated[Mapping[str, float], Form(_known, dict)]
 """By names of the registry; what is unknown is absent."""
 
 
@@ -128,7 +182,7 @@ class Owner:
 
     host: str
     pid: int
-    since: float
+    since: Time
     part: Part = "records"
 
 
@@ -138,7 +192,7 @@ class PartitionFigures:
 
     partition: int
     state: TopicState
-    figures: Figures
+    figures: Annotated[Figures, _figures_at("partition")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +213,8 @@ class TopicFigures:
     remote: str | None
     state: TopicState
     reason: str
-    figures: Figures
-    latency: Figures = field(default_factory=dict)
+    figures: Annotated[Figures, _figures_at("topic")]
+    latency: Figures = field(default_factory=dict, metadata=in_json("topic_latency_seconds"))
     partitions: tuple[PartitionFigures, ...] = ()
 
 
@@ -175,8 +229,8 @@ class GroupFigures:
     """
 
     group: str
-    figures: Figures
-    answers: Mapping[Answer, int]
+    figures: Annotated[Figures, _figures_at("group")]
+    answers: Mapping[Answer, int] = field(metadata=in_json("partitions"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,20 +238,22 @@ class ClusterFigures:
     """One cluster of the flow: whether it answers, since when, and how far its clock is ahead."""
 
     name: str
-    is_reachable: bool
-    since: float | None = None
-    skew: float | None = None
+    is_reachable: bool = field(metadata=in_json("reachable"))
+    since: Time | None = None
+    skew: float | None = field(default=None, metadata=in_json("clock_skew_seconds"))
 
 
 @dataclass(frozen=True, slots=True)
 class EventRow:
     """A row of the table ``events``; *details* are its further columns."""
 
-    at: float
-    kind: EventKind
+    at: Time
+    kind: Annotated[EventKind, _ANY_TEXT]
     text: str
-    reaction: Reaction
-    details: Mapping[str, str | int] = field(default_factory=dict)
+    reaction: Annotated[Reaction, _ANY_TEXT]
+    details: Annotated[Mapping[str, str | int], Form(_read_details, dict)] = field(
+        default_factory=dict
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,9 +287,9 @@ class Observation:
     """
 
     flow: Flow
-    as_of: float
+    as_of: Time
     state: FlowState
-    since: float
+    since: Time
     reason: str = ""
     conditions: tuple[Condition, ...] = ()
     owner: Owner | None = None
@@ -242,17 +298,17 @@ class Observation:
     runs: Job | None = None
     generation: int | None = None
     version: str = ""
-    figures: Figures = field(default_factory=dict)
-    histograms: Mapping[str, Histogram] = field(default_factory=dict)
-    labelled: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    figures: Annotated[Figures, _figures_at("flow")] = field(default_factory=dict)
+    histograms: Mapping[str, Histogram] = field(default_factory=dict, metadata=in_json(""))
+    labelled: Mapping[str, Figures] = field(default_factory=dict)
     topics: tuple[TopicFigures, ...] = ()
     groups: tuple[GroupFigures, ...] = ()
     events: tuple[EventRow, ...] = ()
     clusters: tuple[ClusterFigures, ...] = ()
-    ended_at: float | None = None
+    ended_at: Time | None = None
     exit_code: int | None = None
     text: str = ""
-    measured: float | None = field(default=None, compare=False)
+    measured: float | None = field(default=None, compare=False, metadata=in_json(""))
 
     @property
     def clock(self) -> float:
@@ -266,10 +322,6 @@ class Observation:
 
 
 # An observation as JSON: what commands print, the status topic holds and REST answers.
-#
-# What is unknown is null, never 0 and never NaN. Times are text in UTC, with milliseconds.
-
-_Read = TypeVar("_Read")
 
 
 def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]:
@@ -279,113 +331,26 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
         observed: One look.
         is_stale: Whether whoever shows it should have a newer one.
     """
-    owner = observed.owner
-    shown = {
-        "flow": flow_document(observed.flow),
-        "as_of": text_of(observed.as_of),
-        "stale": is_stale,
-        "state": observed.state,
-        "since": text_of(observed.since),
-        "reason": observed.reason,
-        "health": observed.health,
-        "conditions": [
-            {
-                "code": condition.code,
-                "severity": condition.severity,
-                "since": text_of(condition.since),
-                "text": condition.text,
-                "next_step": condition.next_step,
-                "topic": condition.topic,
-            }
-            for condition in observed.conditions
-        ],
-        "owner": owner
-        and {
-            "host": owner.host,
-            "pid": owner.pid,
-            "since": text_of(owner.since),
-            "part": owner.part,
-        },
-        "epoch": observed.epoch,
-        "mode": observed.mode,
-        "runs": observed.runs,
-        "generation": observed.generation,
-        "version": observed.version,
-        "figures": {
-            **_known_or_null("flow", observed.figures),
-            **{
-                figure.name: (found := observed.histograms.get(figure.name)) and found.document()
-                for figure in FIGURES
-                if figure.kind == "histogram"
-            },
-        },
-        "labelled": {name: dict(values) for name, values in observed.labelled.items()},
-        "topics": list(map(topic_row, observed.topics)),
-        "groups": list(map(group_document, observed.groups)),
-        "events": [
-            {
-                "at": text_of(event.at),
-                "kind": event.kind,
-                "text": event.text,
-                "reaction": event.reaction,
-                "details": dict(event.details),
-            }
-            for event in observed.events
-        ],
-        "clusters": [
-            {
-                "name": cluster.name,
-                "reachable": cluster.is_reachable,
-                "since": _optional(cluster.since),
-                "clock_skew_seconds": cluster.skew,
-            }
-            for cluster in observed.clusters
-        ],
-        "ended_at": _optional(observed.ended_at),
-        "exit_code": observed.exit_code,
-        "text": observed.text,
-    }
+    shown = {**to_json(observed), "stale": is_stale, "health": observed.health}
+    for figure in FIGURES:
+        if figure.kind == "histogram":
+            found = observed.histograms.get(figure.name)
+            shown["figures"][figure.name] = found and found.document()
     ordered: dict[str, Any] = _in_order(shown)
     return ordered
 
 
-def flow_document(flow: Flow) -> dict[str, str]:
-    """Returns the name of a flow."""
-    return {"source": flow.source, "target": flow.target}
+def _in_order(found: Any) -> Any:  # noqa: ANN401 - whatever JSON has
+    if isinstance(found, dict):
+        return {key: _in_order(found[key]) for key in sorted(found)}
+    return list(map(_in_order, found)) if isinstance(found, list) else found
 
 
 def topic_document(topic: TopicFigures) -> dict[str, Any]:
     """Returns what is known of a topic, without its partitions."""
-    return {
-        "topic": topic.topic,
-        "remote": topic.remote,
-        "state": topic.state,
-        "reason": topic.reason,
-        "figures": _known_or_null("topic", topic.figures),
-        "topic_latency_seconds": dict(topic.latency),
-    }
-
-
-def topic_row(topic: TopicFigures) -> dict[str, Any]:
-    """Returns what is known of a topic and of its partitions."""
-    partitions = list(map(partition_document, topic.partitions))
-    return topic_document(topic) | {"partitions": partitions}
-
-
-def partition_document(part: PartitionFigures) -> dict[str, Any]:
-    """Returns what is known of a partition."""
-    figures = _known_or_null("partition", part.figures)
-    return {"partition": part.partition, "state": part.state, "figures": figures}
-
-
-def group_document(group: GroupFigures) -> dict[str, Any]:
-    """Returns what is known of a consumer group."""
-    figures = _known_or_null("group", group.figures)
-    return {"group": group.group, "figures": figures, "partitions": dict(group.answers)}
-
-
-def _known_or_null(level: Level, figures: Figures) -> dict[str, float | None]:
-    return {name: figures.get(name) for name in names_at(level)}
+    shown: dict[str, Any] = to_json(replace(topic, partitions=()))
+    del shown["partitions"]
+    return shown
 
 
 def observation(found: Mapping[str, Any]) -> Observation:
@@ -399,151 +364,10 @@ def observation(found: Mapping[str, Any]) -> Observation:
         TypeError: A part of it is of another kind; the same.
         ValueError: A time, a state or a number is not one; the same.
     """
-    plain, owner = _object(found["figures"]), found["owner"]
-    return Observation(
-        flow=Flow(text(found["flow"]["source"]), text(found["flow"]["target"])),
-        as_of=seconds_of(text(found["as_of"])),
-        state=_one_of(FlowState, found["state"]),
-        since=seconds_of(text(found["since"])),
-        reason=text(found["reason"]),
-        conditions=tuple(map(_read_condition, found["conditions"])),
-        owner=None
-        if owner is None
-        else Owner(
-            text(owner["host"]),
-            whole(owner["pid"]),
-            seconds_of(text(owner["since"])),
-            _one_of(Part, owner["part"]),
-        ),
-        epoch=_or_none(whole, found["epoch"]),
-        mode=_or_none(partial(_one_of, Mode), found["mode"]),
-        runs=_or_none(partial(_one_of, Job), found["runs"]),
-        generation=_or_none(whole, found["generation"]),
-        version=text(found["version"]),
-        figures=_known(plain),
-        histograms={
-            name: Histogram.read(value) for name, value in plain.items() if isinstance(value, dict)
-        },
-        labelled={
-            name: _known(_object(values)) for name, values in _object(found["labelled"]).items()
-        },
-        topics=tuple(map(read_topic, found["topics"])),
-        groups=tuple(map(_read_group, found["groups"])),
-        events=tuple(map(_read_event, found["events"])),
-        clusters=tuple(
-            ClusterFigures(
-                text(row["name"]),
-                row["reachable"] is True,
-                _read_optional(row["since"]),
-                _or_none(number, row["clock_skew_seconds"]),
-            )
-            for row in found["clusters"]
-        ),
-        ended_at=_read_optional(found["ended_at"]),
-        exit_code=_or_none(whole, found["exit_code"]),
-        text=text(found["text"]),
-    )
-
-
-def _or_none(read: Callable[[object], _Read], value: object) -> _Read | None:
-    return None if value is None else read(value)
-
-
-def _one_of(choices: Any, value: object) -> Any:  # noqa: ANN401 - a Literal is no type of a value
-    if value not in get_args(choices):
-        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(get_args(choices))}")
-    return value
-
-
-def _object(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise TypeError(f"an object is missing, got {type(value).__name__}")
-    return value
-
-
-def text_of(seconds: float) -> str:
-    """Returns epoch *seconds* as text in UTC, to the millisecond: ``2026-11-26T10:00:05.120Z``."""
-    return utc(seconds).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def seconds_of(shown: str) -> float:
-    """Returns the epoch seconds of a `text_of`.
-
-    Raises:
-        ValueError: *shown* is not one.
-    """
-    at = datetime.fromisoformat(shown.removesuffix("Z")).replace(tzinfo=timezone.utc)
-    return (at - EPOCH) // timedelta(milliseconds=1) / 1000
-
-
-def _optional(seconds: float | None) -> str | None:
-    return None if seconds is None else text_of(seconds)
-
-
-def _read_optional(at: object) -> float | None:
-    return None if at is None else seconds_of(text(at))
-
-
-def _known(found: Mapping[str, Any]) -> dict[str, float]:
-    """Returns the plain figures of *found*; null is unknown, and a histogram has its own place."""
-    return {
-        name: number(value)
-        for name, value in found.items()
-        if value is not None and type(value) is not dict
+    plain = from_json(Observation, found)
+    histograms = {
+        name: Histogram.read(value)
+        for name, value in found["figures"].items()
+        if isinstance(value, dict)
     }
-
-
-def _read_condition(row: Mapping[str, Any]) -> Condition:
-    # a later version may know another code
-    code, severity = cast("Code", text(row["code"])), _one_of(Severity, row["severity"])
-    since, step = seconds_of(text(row["since"])), text(row["next_step"])
-    return Condition(code, severity, since, text(row["text"]), step, _or_none(text, row["topic"]))
-
-
-def _read_group(row: Mapping[str, Any]) -> GroupFigures:
-    answers = {
-        _one_of(Answer, answer): whole(count)
-        for answer, count in _object(row["partitions"]).items()
-    }
-    return GroupFigures(text(row["group"]), _known(_object(row["figures"])), answers)
-
-
-def read_topic(row: Mapping[str, Any]) -> TopicFigures:
-    """Returns what *row*, a topic of a `document`, says; it raises what `observation` does."""
-    return TopicFigures(
-        text(row["topic"]),
-        _or_none(text, row["remote"]),
-        _one_of(TopicState, row["state"]),
-        text(row["reason"]),
-        _known(_object(row["figures"])),
-        _known(_object(row["topic_latency_seconds"])),
-        tuple(
-            PartitionFigures(
-                whole(part["partition"]),
-                _one_of(TopicState, part["state"]),
-                _known(_object(part["figures"])),
-            )
-            for part in row["partitions"]
-        ),
-    )
-
-
-def _read_event(row: Mapping[str, Any]) -> EventRow:
-    at, details = seconds_of(text(row["at"])), _object(row["details"])
-    # a later version may know another kind, and another reaction
-    kind = cast("EventKind", text(row["kind"]))
-    reaction = cast("Reaction", text(row["reaction"]))
-    plain = {
-        name: value if type(value) is str else whole(value, least=-1)
-        for name, value in details.items()
-        if value is not None
-    }
-    return EventRow(at, kind, text(row["text"]), reaction, plain)
-
-
-def _in_order(found: Any) -> Any:  # noqa: ANN401 - whatever JSON has
-    if isinstance(found, dict):
-        return {key: _in_order(found[key]) for key in sorted(found)}
-    if isinstance(found, Sequence) and not isinstance(found, str):
-        return [_in_order(part) for part in found]
-    return found
+    return replace(plain, histograms=histograms)

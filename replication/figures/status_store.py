@@ -17,10 +17,8 @@ from replication.figures.observation import (
     TopicFigures,
     document,
     observation,
-    read_topic,
-    topic_row,
 )
-from replication.foreign_json import number, text, whole
+from replication.foreign_json import from_json, number, text, to_json, whole
 from replication.mm2.status_records import (
     Connector,
     StatusKey,
@@ -259,7 +257,7 @@ class StatusStore:
         if ours is None:
             self._topics.pop(topic, None)
             return
-        row, speaker = read_topic(ours["row"]), _speaker(ours)
+        row, speaker = from_json(TopicFigures, ours["row"]), _speaker(ours)
         if row.topic != topic or not _TOPIC.fullmatch(topic):
             raise ValueError("a word of another topic than its key")
         said = self._topics.setdefault(topic, {})
@@ -339,7 +337,7 @@ class TopicStatuses:
         for topic in observed.topics:
             known = before.get(topic.topic)
             if known is None or known[0] != topic:
-                ours = {**_ours(holder), "row": _worst(topic_row(topic))}
+                ours = {**_ours(holder), "row": _worst(to_json(topic))}
                 known = topic, topic_value(topic.topic, CONNECTORS["records"], since_ms, ours)
             self._made[topic.topic] = known
         return {name: word for name, (_, word) in self._made.items()}

@@ -1,6 +1,7 @@
 """What is answered of a flow, as plain documents, from what was seen of it. Pure."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from replication.figures.minutes import CountedMinutes
@@ -8,10 +9,9 @@ from replication.figures.observation import (
     Observation,
     TopicFigures,
     document,
-    flow_document,
     text_of,
 )
-from replication.figures.registry import FIGURES, names_at
+from replication.foreign_json import to_json
 from replication.model import Flow
 from replication.serve.charts import Point
 from replication.serve.sight import FlowSnapshot
@@ -20,38 +20,19 @@ LISTS: Final = ("topics", "groups", "events")
 """Parts of an observation's document that have answers of their own."""
 
 
-_UNKNOWN: Final = (
-    *("last_state", "since", "health", "as_of", "owner", "epoch", "mode", "runs", "generation"),
-    *("ended_at", "exit_code", "standbys"),
-)
-
-
 def flow_answer(seen: FlowSnapshot) -> dict[str, Any]:
     """Returns what is known of a flow, without its topics, groups and events."""
     observed = seen.observation
+    known = observed or Observation(seen.flow, 0.0, "starting", 0.0)
+    found = document(replace(known, topics=(), groups=(), events=()), is_stale=seen.is_stale)
     if observed is None:
-        figures: dict[str, Any] = dict.fromkeys(names_at("flow"))
-        figures |= dict.fromkeys(figure.name for figure in FIGURES if figure.kind == "histogram")
-        return {
-            "flow": flow_document(seen.flow),
-            "state": seen.state,
-            "stale": True,
-            "reason": "",
-            "text": seen.text,
-            "conditions": [],
-            "version": "",
-            "figures": figures,
-            "labelled": {},
-            "clusters": [],
-            **dict.fromkeys(_UNKNOWN),
-        }
-    found = document(observed, is_stale=seen.is_stale)
+        found |= dict.fromkeys(("since", "as_of", "health"))
     return {
         **{key: value for key, value in found.items() if key not in LISTS},
         "state": seen.state,
-        "last_state": observed.state,
-        "standbys": seen.standbys,
-        "text": seen.text or observed.text,
+        "last_state": observed and observed.state,
+        "standbys": observed and seen.standbys,
+        "text": seen.text or known.text,
     }
 
 
@@ -59,15 +40,8 @@ def clusters_of(sights: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[str,
     """Yields the name of a cluster, and what the owner of a flow says of it."""
     for seen in sights:
         for cluster in seen.observation.clusters if seen.observation else ():
-            yield (
-                cluster.name,
-                {
-                    "flow": flow_document(seen.flow),
-                    "reachable": cluster.is_reachable,
-                    "since": None if cluster.since is None else text_of(cluster.since),
-                    "clock_skew_seconds": cluster.skew,
-                },
-            )
+            said = to_json(cluster)
+            yield said.pop("name"), {"flow": to_json(seen.flow), **said}
 
 
 def heartbeat_answer(seen: FlowSnapshot, now: float) -> dict[str, Any]:
@@ -75,7 +49,7 @@ def heartbeat_answer(seen: FlowSnapshot, now: float) -> dict[str, Any]:
     figures = seen.observation.figures if seen.observation else {}
     at = figures.get("heartbeat_timestamp_seconds")
     return {
-        "flow": flow_document(seen.flow),
+        "flow": to_json(seen.flow),
         "timestamp": None if at is None else text_of(at),
         "age_seconds": None if at is None else max(0.0, now - at),
         "latency_seconds": figures.get("heartbeat_latency_seconds"),
@@ -98,7 +72,7 @@ def freshness_answer(
     """
     known = counted if counted is not None and counted.known else None
     return {
-        "flow": flow_document(flow),
+        "flow": to_json(flow),
         "lag_seconds": lag_seconds,
         "objective": FRESH_SHARE,
         "days": FRESH_DAYS,

@@ -12,12 +12,10 @@ from replication.control.translate import Question
 from replication.errors import ReplicationError
 from replication.figures.observation import (
     TopicState,
-    flow_document,
-    group_document,
-    partition_document,
     text_of,
     topic_document,
 )
+from replication.foreign_json import to_json
 from replication.model import TopicPartition
 from replication.serve import schemas
 from replication.serve.answers import (
@@ -143,7 +141,7 @@ def partitions(
         **{name: _figure(name) for name in PARTITION_FIGURES},
     }
     page = page_of(found.partitions, wish, lambda part: f"{part.partition:010}", values)
-    answer = _page(seen, page, partition_document)
+    answer = _page(seen, page, to_json)
     if live and found.remote:
         numbers = [part.partition for part in page.items]
         ends, copies = asked.log_ends(flow, found.topic, found.remote, numbers)
@@ -165,7 +163,7 @@ def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
         **{name: _figure(name) for name in GROUP_FIGURES},
     }
     page = page_of(found, wish, lambda group: group.group, values)
-    return _page(seen, page, group_document)
+    return _page(seen, page, to_json)
 
 
 @router.get(
@@ -308,17 +306,7 @@ def events_of(seen: FlowSnapshot, asked: Questions) -> Iterable[dict[str, Any]]:
         return asked.events(seen.flow)
     except ReplicationError:
         rows = seen.observation.events if seen.observation else ()
-        return [
-            {
-                "flow": flow_document(seen.flow),
-                "at": text_of(row.at),
-                "kind": row.kind,
-                "text": row.text,
-                "reaction": row.reaction,
-                "details": dict(row.details),
-            }
-            for row in rows
-        ]
+        return [{"flow": to_json(seen.flow), **to_json(row)} for row in rows]
 
 
 def _name_of_event(row: Mapping[str, Any]) -> str:

@@ -30,7 +30,8 @@ from replication.control.overrides import (
 )
 from replication.control.sample import MOST_RECORDS
 from replication.errors import NoAnswerError, ReplicationError
-from replication.figures.observation import flow_document, text_of
+from replication.figures.observation import text_of
+from replication.foreign_json import to_json
 from replication.log import Log
 from replication.offsets.moved import GOALS, Goal, parse_goal
 from replication.serve import schemas
@@ -86,7 +87,7 @@ class Instruction:
     def answer(self, what: dict[str, Any], see: str = "") -> dict[str, Any]:
         """Returns the answer: *what* is done, and where what comes of it is to be seen."""
         return {
-            "flow": flow_document(self._flow.flow),
+            "flow": to_json(self._flow.flow),
             "dry_run": self._wanted.dry_run,
             "what": what,
             "see": see or f"/api/v1/events?flow={self._flow.flow}",

@@ -15,8 +15,9 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from replication.figures.observation import TopicState, flow_document, seconds_of, text_of
+from replication.figures.observation import TopicState, seconds_of, text_of
 from replication.figures.registry import BY_NAME
+from replication.foreign_json import to_json
 from replication.serve import api, changes
 from replication.serve.answers import flow_answer
 from replication.serve.asked import (
@@ -417,7 +418,7 @@ async def sample(request: Request, flow: OneFlow, asked: Asked) -> Response:
     answer: dict[str, Any] = await run_in_threadpool(
         changes.answer_of, request, flow, asked, wanted
     )
-    name = flow_document(flow.flow)
+    name = to_json(flow.flow)
     page = render(request, "sample", flow_name=name, wanted=wanted, sample=answer)
     page.headers["Cache-Control"] = "no-store"
     return page

@@ -22,7 +22,8 @@ from replication.control.translate import Question, answer_question, log_start
 from replication.control.written import open_written
 from replication.errors import StateError
 from replication.figures.minutes import CountedMinutes
-from replication.figures.observation import flow_document, text_of
+from replication.figures.observation import text_of
+from replication.foreign_json import to_json
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import StartOffset
 from replication.offsets.moved import Goal
@@ -212,7 +213,7 @@ def _event(flow: Flow, row: dict[str, Any]) -> dict[str, Any]:
     own = {name: row[name] for name in _EVENT_COLUMNS if row.get(name) is not None}
     seconds = at.replace(tzinfo=at.tzinfo or timezone.utc).timestamp()
     return {
-        "flow": flow_document(flow),
+        "flow": to_json(flow),
         "at": text_of(seconds),
         "kind": row["kind"],
         "text": row["text"] or "",

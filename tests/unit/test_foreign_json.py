@@ -1,15 +1,27 @@
 """What others can write: of JSON only what is whole, small and printable is read."""
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from replication.config.changes import parse_change
-from replication.foreign_json import LARGEST, number, read_json, text, whole
+from replication.foreign_json import (
+    LARGEST,
+    Form,
+    from_json,
+    in_json,
+    number,
+    read_json,
+    text,
+    to_json,
+    whole,
+)
 from replication.mm2.status_records import StatusKey, StatusRecordError
 from replication.mm2.wire import stored_position
 from replication.model import TopicPartition
@@ -107,3 +119,49 @@ def test_a_task_without_an_end_is_no_key_and_a_deep_schema_is_one_as_it_is_writt
     deep = Schema("[" * 100_000)
 
     assert deep.means(Schema("[" * 100_000))
+
+
+@dataclass(frozen=True, slots=True)
+class Toy:
+    """A part of a dataclass."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cat:
+    """A dataclass with all kinds of fields."""
+
+    name: str
+    lives: int | None
+    colour: Literal["black", "white"]
+    weight: float = field(metadata=in_json("kg"))
+    toys: tuple[Toy, ...] = ()
+    caught: Mapping[str, Annotated[int, Form(int, str)]] = field(default_factory=dict)
+    mood: str = field(default="", metadata=in_json(""))
+
+
+TOM = {
+    "name": "Tom", "lives": 9, "colour": "black", "kg": 4,
+    "toys": [{"name": "ball"}], "caught": {"mice": "3"},
+}  # fmt: skip
+
+
+def test_a_dataclass_is_read_and_written_by_its_fields() -> None:
+    cat = Cat("Tom", 9, "black", 4, (Toy("ball"),), {"mice": 3}, "sleepy")
+
+    assert to_json(cat) == TOM
+    assert from_json(Cat, {**TOM, "age": 4}) == replace(cat, mood="")
+    assert from_json(Cat, {**TOM, "lives": None}) == replace(cat, mood="", lives=None)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"name": None}, {"lives": -1}, {"lives": True}, {"colour": "red"}, {"colour": []},
+        {"kg": float("nan")}, {"toys": None}, {"toys": [1]}, {"toys": [{}]}, {"caught": []},
+    ],
+)  # fmt: skip
+def test_a_dataclass_is_not_read_of_anything_else(change: dict[str, Any]) -> None:
+    with pytest.raises((KeyError, TypeError, ValueError)):
+        from_json(Cat, TOM | change)
