@@ -9,6 +9,7 @@ fields say it, both to what reads and to what writes.
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass
+from datetime import datetime
 from functools import cache
 from types import NoneType
 from typing import (
@@ -174,6 +175,7 @@ _PLAIN: Final = {
     int: Form(whole, _same),
     float: Form(number, _same),
     bool: Form(lambda value: value is True, _same),
+    datetime: Form(lambda value: datetime.fromisoformat(text(value)), datetime.isoformat),
 }
 
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from replication.config.tree import ClusterConfig, FlowConfig, MirrorConfig
 from replication.control.written import open_written
 from replication.errors import ClusterError, StateError
+from replication.foreign_json import to_json
 from replication.groups.positions import (
     KEYS,
     GroupPosition,
@@ -122,7 +123,7 @@ class GroupStatus:
             "source": {"committed": position.committed.offset, "lag": self.lag},
             "translated": fields(position.answer),
             "target": {"committed": self.on_target, "state": self.state or None},
-            "sync": self.sync.document(),
+            "sync": to_json(self.sync),
         }
 
 

@@ -1,11 +1,12 @@
 """What the registries of a flow hold: what the target lacks, or which ids stand for which."""
 
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from replication.config.schema_settings import MODE, RegistryConfig
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import NoAnswerError
+from replication.foreign_json import in_json, to_json
 from replication.kafka.cluster import Cluster
 from replication.kafka.registry import Registry
 from replication.model import Flow
@@ -28,8 +29,8 @@ class TranslatedId:
 
     topic: str
     part: str
-    source: int
-    target: int
+    source: int = field(metadata=in_json("source_id"))
+    target: int = field(metadata=in_json("target_id"))
     subject: str
 
 
@@ -62,17 +63,8 @@ class SchemaLook:
                 for one in self.found.missing
             ],
             "levels": dict(self.found.levels),
-            "conflicts": [{"kind": one.kind, "text": one.text} for one in self.found.conflicts],
-            "ids": [
-                {
-                    "topic": one.topic,
-                    "part": one.part,
-                    "source_id": one.source,
-                    "target_id": one.target,
-                    "subject": one.subject,
-                }
-                for one in self.ids
-            ],
+            "conflicts": list(map(to_json, self.found.conflicts)),
+            "ids": list(map(to_json, self.ids)),
         }
 
 

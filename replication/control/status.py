@@ -5,12 +5,13 @@ says.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from replication.control.lease_groups import Answer, LeaseGroup
 from replication.control.written import Process, last_process
+from replication.foreign_json import in_json, to_json
 from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
 from replication.state.table_reader import StateReader
@@ -41,20 +42,10 @@ class OpenTrouble:
 
     topic: str | None
     partition: int | None
-    kind: EventKind
+    kind: EventKind = field(metadata=in_json("event"))
     since: datetime
     reason: str
-    cluster: str | None = None
-
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {
-            "topic": self.topic,
-            "partition": self.partition,
-            "event": self.kind,
-            "since": self.since.isoformat(),
-            "reason": self.reason,
-        }
+    cluster: str | None = field(default=None, metadata=in_json(""))
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,15 +56,6 @@ class End:
     ending: Ending
     exit_code: int | None
     cause: str | None
-
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {
-            "at": self.at.isoformat(),
-            "ending": self.ending,
-            "exit_code": self.exit_code,
-            "cause": self.cause,
-        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +76,10 @@ class FlowStatus:
         """Returns what a command prints as JSON."""
         return {
             "flow": str(self.flow),
-            "process": self.process and self.process.document(),
+            "process": self.process and to_json(self.process),
             "liveness": self.liveness,
-            "last_end": self.end and self.end.document(),
-            "not_replicated": [trouble.document() for trouble in self.troubles],
+            "last_end": self.end and to_json(self.end),
+            "not_replicated": list(map(to_json, self.troubles)),
         }
 
 

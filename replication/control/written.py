@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.foreign_json import in_json
 from replication.state.claim import instance_id
 from replication.state.delta import open_reader
 from replication.state.folder import local_path
@@ -28,20 +29,12 @@ class Process:
     host: str
     since: datetime
     released: datetime | None
-    machine: str | None = None
+    machine: str | None = field(default=None, metadata=in_json(""))
 
     def instance(self, state_dir: str) -> str | None:
         """Returns its static id in the group of a lease, if it ran with that *state_dir*."""
         host = self.host.partition(",")[0]
         return instance_id(host, state_dir, self.machine) if self.machine else None
-
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {
-            "host": self.host,
-            "since": self.since.isoformat(),
-            "released": self.released and self.released.isoformat(),
-        }
 
 
 def last_process(leases: Iterable[Mapping[str, Any]]) -> Process | None:

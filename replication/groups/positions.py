@@ -266,9 +266,6 @@ class SyncAnswer:
     code: SyncCode
     text: str
 
-    def document(self) -> dict[str, object]:
-        return {"code": self.code, "text": self.text}
-
 
 @dataclass(frozen=True, slots=True)
 class SyncRules:
