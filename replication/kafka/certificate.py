@@ -1,7 +1,6 @@
 """Until when the certificate of a broker is valid, as the broker shows it to everybody."""
 
 import socket
-import ssl
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timezone
 from typing import Final
@@ -14,7 +13,7 @@ from replication.errors import first_line
 from replication.figures.lag import utc
 from replication.java import java_class
 from replication.kafka.jvm import java_map
-from replication.kafka.reach import TIMEOUT_SECONDS, place_of
+from replication.kafka.reach import TIMEOUT_SECONDS, anonymous_tls, place_of
 
 VERSION: Final = 0xA0
 UTC_TIME: Final = 0x17  # two digits of the year, and four in the other form
@@ -29,13 +28,10 @@ def served_until(address: str) -> datetime:
             certificate of a client's.
         ValueError: It shows a certificate that cannot be read, or none.
     """
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     host, port = place_of(address)
     with (
         socket.create_connection((host, port), TIMEOUT_SECONDS) as plain,
-        context.wrap_socket(plain, server_hostname=host) as connection,
+        anonymous_tls().wrap_socket(plain, server_hostname=host) as connection,
     ):
         return valid_until(connection.getpeercert(binary_form=True) or b"")
 
@@ -72,9 +68,6 @@ def _element(der: bytes, at: int) -> tuple[int, int, int]:
     return tag, at, at + size
 
 
-MS: Final = 1000
-
-
 def own_certificates(jvm: JVMView, admin: Mapping[str, str]) -> dict[str, datetime]:
     """Returns when the certificates end that the client with the properties *admin* has.
 
@@ -103,12 +96,10 @@ def own_certificates(jvm: JVMView, admin: Mapping[str, str]) -> dict[str, dateti
 
 
 def _ends(store: JavaObject | None, *, only_keys: bool) -> Iterator[datetime]:
-    """Yields when the certificates of *store* end."""
     if store is None:
         return
     names = store.aliases()
     while names.hasMoreElements():
         name = names.nextElement()
         if store.isKeyEntry(name) or not only_keys:
-            ms = store.getCertificate(name).getNotAfter().getTime()
-            yield utc(ms / MS)
+            yield utc(store.getCertificate(name).getNotAfter().getTime() / 1000)

@@ -10,7 +10,7 @@ answers has the time that its properties give it.
 import socket
 import ssl
 import time
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import Future, as_completed, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -93,6 +93,14 @@ def place_of(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def anonymous_tls() -> ssl.SSLContext:
+    """Returns a context of TLS for looks: any certificate will do, and none is shown."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def _mismatch(address: str, listener: Listener, protocol: str, mechanism: str) -> Mismatch | None:
     wanted = listener.protocol
     is_known = listener.mechanisms is not None
@@ -129,12 +137,9 @@ def look_at(address: str) -> Listener | None:
 
 
 def _look_over_tls(place: tuple[str, int]) -> Listener | None:
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
     with socket.create_connection(place, TIMEOUT_SECONDS) as plain:
         try:
-            connection = context.wrap_socket(plain, server_hostname=place[0])
+            connection = anonymous_tls().wrap_socket(plain, server_hostname=place[0])
         except ssl.SSLError as error:
             wants = "certificate" in str(error).lower()
             return Listener(is_tls=True, wants_certificate=True) if wants else None
@@ -248,10 +253,7 @@ def served_versions(address: str, *, is_tls: bool) -> Versions:
     with ExitStack() as stack:
         connection = stack.enter_context(socket.create_connection((host, port), TIMEOUT_SECONDS))
         if is_tls:
-            context = ssl.create_default_context()
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-            secured = context.wrap_socket(connection, server_hostname=host)
+            secured = anonymous_tls().wrap_socket(connection, server_hostname=host)
             connection = stack.enter_context(secured)
         answer = ask(connection, API_VERSIONS)
     if answer is None:
@@ -352,7 +354,7 @@ class Reach:
     def look(self) -> Silence | None:
         """Asks all addresses now; None if one of them answers."""
         started = time.monotonic()
-        found = _look_at_all(self._addresses[:MOST_ADDRESSES], is_tls=self._is_tls)
+        found = self._look_at_all()
         with self._lock:
             if self._silence is None or started - self._looked_at > FRESH_SECONDS:
                 self._since = started
@@ -364,7 +366,30 @@ class Reach:
 
     def ask(self, address: str) -> "Future[Silence | None]":
         """Asks one broker at its own *address*, ``host:port``; the answer is as that of `look`."""
-        return _ask(address, is_tls=self._is_tls)
+        answer = Future[Silence | None]()
+
+        def ask_it() -> None:
+            try:
+                answer.set_result(_silence_of(address, is_tls=self._is_tls))
+            except BaseException as error:  # noqa: BLE001 - raised again for whoever waits
+                answer.set_exception(error)
+
+        Thread(target=ask_it, name="kafka-look", daemon=True).start()
+        return answer
+
+    def _look_at_all(self) -> Silence | None:
+        asked = {self.ask(address): address for address in self._addresses[:MOST_ADDRESSES]}
+        found = dict.fromkeys(asked.values(), MUTE)
+        # a name server may keep a look waiting for longer than any address
+        with suppress(TimeoutError):
+            for answer in as_completed(asked, ANSWER_SECONDS + LOOK_SECONDS):
+                if (silence := answer.result()) is None:
+                    return None
+                found[asked[answer]] = silence
+        codes = {silence.code for silence in found.values()}
+        order = (code for code in PATIENCE_SECONDS if code in codes)
+        text = "; ".join(f"{address}: {silence.text}" for address, silence in found.items())
+        return Silence(next(order), text, any(silence.is_open for silence in found.values()))
 
     @property
     def is_open(self) -> bool:
@@ -486,64 +511,25 @@ def _reach(servers: str, *, is_tls: bool) -> Reach:
     return Reach(servers, is_tls=is_tls)
 
 
-def _look_at_all(addresses: Sequence[str], *, is_tls: bool) -> Silence | None:
-    """Asks *addresses* all at once, and returns what they met; None as soon as one answers."""
-    asked = {_ask(address, is_tls=is_tls): address for address in addresses}
-    found = dict.fromkeys(addresses, MUTE)
-    # a name server may keep a look waiting for longer than any address
-    with suppress(TimeoutError):
-        for answer in as_completed(asked, ANSWER_SECONDS + LOOK_SECONDS):
-            if (silence := answer.result()) is None:
-                return None
-            found[asked[answer]] = silence
-    codes = {silence.code for silence in found.values()}
-    order = (code for code in PATIENCE_SECONDS if code in codes)
-    text = "; ".join(f"{address}: {silence.text}" for address, silence in found.items())
-    return Silence(next(order), text, any(silence.is_open for silence in found.values()))
-
-
-def _ask(address: str, *, is_tls: bool) -> "Future[Silence | None]":
-    answer = Future[Silence | None]()
-
-    def ask_it() -> None:
-        try:
-            answer.set_result(_silence_of(address, is_tls=is_tls))
-        except BaseException as error:  # noqa: BLE001 - raised again for whoever waits
-            answer.set_exception(error)
-
-    Thread(target=ask_it, name="kafka-look", daemon=True).start()
-    return answer
-
-
 def _silence_of(address: str, *, is_tls: bool) -> Silence | None:
     """Returns why *address*, ``host:port``, does not answer; None if it does."""
     try:
-        return None if _answers(*place_of(address), is_tls=is_tls) else CLOSED
+        host, port = place_of(address)
+        with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
+            if is_tls:
+                anonymous_tls().wrap_socket(connection, server_hostname=host).close()
+            elif ask(connection, API_VERSIONS) is None:
+                return CLOSED
     except (ssl.SSLEOFError, ssl.SSLZeroReturnError, ConnectionResetError, BrokenPipeError):
         return CLOSED
     except (ssl.SSLError, ValueError):
         # It speaks TLS and wants another version, or a certificate. Or it is no address at all, as
         # the clients will say.
         return None
-    except OSError as error:
-        return _met(error)
-
-
-def _answers(host: str, port: int, *, is_tls: bool) -> bool:
-    with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
-        if not is_tls:
-            return ask(connection, API_VERSIONS) is not None
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        context.wrap_socket(connection, server_hostname=host).close()
-        return True
-
-
-def _met(error: OSError) -> Silence:
-    """Describes the *error* of a connection in the words of Kafka's clients."""
-    if isinstance(error, TimeoutError):
+    except TimeoutError:
         return MUTE
-    if isinstance(error, socket.gaierror):
+    except socket.gaierror as error:
         return Silence("_RESOLVE", f"unknown host ({error.strerror})")
-    return Silence("_TRANSPORT", (error.strerror or str(error)).lower())
+    except OSError as error:  # in the words of Kafka's clients
+        return Silence("_TRANSPORT", (error.strerror or str(error)).lower())
+    return None

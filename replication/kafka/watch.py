@@ -29,17 +29,15 @@ from replication.model import Isolation, TopicPartition
 
 log = Log(__name__)
 
-# Where the logs of one cluster end, asked every few seconds through a client of its own.
-#
-# Unlike `Cluster.log_ends` it describes nothing, tries nothing again and raises for the cluster as
-# a whole only: a partition whose leader does not answer in time is absent.
-
 LOG_ENDS_ANSWER_SECONDS: Final = 4.0
 """How long a request waits."""
 
 
 class LogEnds(AbstractContextManager["LogEnds"]):
-    """The ends of the logs of one cluster. Used by one thread.
+    """The ends of the logs of one cluster, asked every few seconds. Used by one thread.
+
+    Unlike `Cluster.log_ends` it describes nothing, tries nothing again and raises for the cluster
+    as a whole only: a partition whose leader does not answer in time is absent.
 
     Attributes:
         denied: The topics whose ends the last call lacks, as the user may not describe them.
@@ -261,7 +259,8 @@ class ClusterWatch:
             answered, asked = self._ask_brokers(leads)
             silence = "" if is_pinged or answered else self._silence()
             wait(asked.values(), ANSWER_SECONDS)
-            outcomes = {number: _outcome(answer) for number, answer in asked.items()}
+            met = {number: one.result() if one.done() else MUTE for number, one in asked.items()}
+            outcomes = {number: "" if one is None else one.text for number, one in met.items()}
             if any(outcomes.values()) and not silence:  # a broker may have moved
                 self._learn_addresses()
         except (ClientError, ReplicationError) as error:  # there is no client: a wrong property
@@ -313,12 +312,6 @@ class ClusterWatch:
             # where one broker is paused, librdkafka may ask that one for minutes
             self._opened.append(open_admin(properties, name, ANSWER_SECONDS, prefers_java=True))
         return self._opened[0]
-
-
-def _outcome(answer: "Future[Silence | None]") -> str:
-    """Returns what a broker's own address met; empty if it has answered."""
-    silence = answer.result() if answer.done() else MUTE
-    return "" if silence is None else silence.text
 
 
 class Watches:
