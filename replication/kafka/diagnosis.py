@@ -2,21 +2,17 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
 from replication.errors import ClusterError, ReplicationError
 from replication.kafka.api import SILENT_LEADER, Call, ClientFailure
 
-# What an operator does about a connection that a cluster or a client refuses.
-#
-# The clients' texts name Java's exceptions; a step names the property in the file.
-
 TRUSTSTORE: Final = "ssl.truststore.location"
 KEYSTORE: Final = "ssl.keystore.location"
 
-# The first pattern that is found decides.
+# What an operator does about a connection that a cluster or a client refuses: the clients' texts
+# name Java's exceptions, a step names the property in the file. The first pattern found decides.
 STEPS: Final[tuple[tuple[str, str], ...]] = (
     (
         r"NotAfter|validity check failed|certificate_expired|certificate has expired",
@@ -156,27 +152,17 @@ def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str 
     return {"_AUTHENTICATION": AUTHENTICATION, "_SSL": TLS}.get(code)
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """What allows a call that was refused.
+def grant_of(call: Call, code: str, servers: str) -> tuple[str, str]:
+    """Returns what allows a *call* that was refused; "" twice if *code* is not a refusal.
 
-    Args:
-        step: For an operator, with ``{alias}`` for the cluster.
-        command: The line of ``kafka-acls`` in it; empty where none is known.
+    That is the step for an operator, with ``{alias}`` for the cluster, and the line of
+    ``kafka-acls`` in it: "" where none is known.
     """
-
-    step: str
-    command: str = ""
-
-
-def grant_of(call: Call, code: str, servers: str) -> Grant | None:
-    """Returns what allows *call*; None if *code* is not a refusal."""
     if not code.endswith(DENIAL):
-        return None
+        return "", ""
     if not call.operation or not call.name:
-        return Grant(
-            "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
-        )
+        step = "python -m replication acls FILE prints the ACLs that are needed on cluster {alias}"
+        return step, ""
     operation, resource = call.operation, f"--{call.kind} '{call.name}'"
     if code.startswith("GROUP") and call.kind != "group":
         # confluent-kafka's consumer names it and never joins it
@@ -186,15 +172,7 @@ def grant_of(call: Call, code: str, servers: str) -> Grant | None:
         f"--allow-principal User:YOURS --operation {operation} {resource}"
     )
     more = "python -m replication acls FILE prints all that is needed"
-    return Grant(f"allow {operation}: {command} ({more})", command)
-
-
-def security_of(properties: Mapping[str, str]) -> str:
-    """Returns the protocol and the mechanism of a client, for its errors."""
-    protocol = properties.get("security.protocol", "PLAINTEXT").upper()
-    mechanism = properties.get("sasl.mechanism", "GSSAPI")
-    sasl = f", sasl.mechanism={mechanism}" if protocol.startswith("SASL_") else ""
-    return f"security.protocol={protocol}{sasl}"
+    return f"allow {operation}: {command} ({more})", command
 
 
 # Codes that disappear by themselves: elections, metadata on its way, a broker that restarts.
@@ -215,6 +193,8 @@ RETRIABLE: Final = frozenset(
 )
 UNREACHABLE: Final = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 NOT_FOUND: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
+"""Of one record, which is rejected whatever the others are."""
 
 NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -228,8 +208,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         "port, and that {alias}.security.protocol is what that listener speaks",
         "_UNSUPPORTED_FEATURE": "this port is not a broker's, perhaps a controller's; correct "
         "{alias}.bootstrap.servers",
-        "UNKNOWN_TOPIC_OR_PARTITION": "create that topic or partition on cluster {alias}, or leave "
-        "it out",
+        NOT_FOUND: "create that topic or partition on cluster {alias}, or leave it out",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
         "LEADER_NOT_AVAILABLE": "start the brokers of cluster {alias} that are down",
         "INVALID_REPLICATION_FACTOR": "set replication.factor to at most the number of brokers of "
@@ -333,26 +312,24 @@ def call_error(
         raise InterruptedCallError(alias, call)
     servers = properties.get("bootstrap.servers", "")
     of_security = security_step(code, reason, properties)
-    grant = None if step or of_security else grant_of(call, code, servers)
+    granting, command = ("", "") if step or of_security else grant_of(call, code, servers)
     step = (
         step
         or of_security
-        or (grant and grant.step)
+        or granting
         or NEXT_STEPS.get(code, "see the logs of the brokers of cluster {alias}")
     )
     address = f"bootstrap.servers={servers}"
     if of_security or code in SECURITY_CODES:
-        address = f"{address}, {security_of(properties)}"
+        protocol = properties.get("security.protocol", "PLAINTEXT").upper()
+        address = f"{address}, security.protocol={protocol}"
+        if protocol.startswith("SASL_"):
+            address = f"{address}, sasl.mechanism={properties.get('sasl.mechanism', 'GSSAPI')}"
     if alias is None:
         step = step.replace("cluster {alias}", "the cluster").replace("{alias}.", "")
         who = f"the cluster at {address}"
     else:
         step = step.replace("{alias}", alias)  # a group may have braces in its name
         who = f"cluster {alias} ({address})"
-    text = f"{who}: {call} failed: {one_line(reason)}; {step}"
-    return CallError(text, code, command=grant.command if grant else "")
-
-
-def one_line(text: str) -> str:
-    """Returns *text* without line breaks."""
-    return " ".join(text.split())
+    reason = " ".join(reason.split())  # without line breaks
+    return CallError(f"{who}: {call} failed: {reason}; {step}", code, command=command)

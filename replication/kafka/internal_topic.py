@@ -13,7 +13,7 @@ from replication.kafka.api import WRITE_TOPIC, ClientError, ClientFailure, Kafka
 from replication.kafka.calls import timeout_s
 from replication.kafka.clients import open_sender
 from replication.kafka.cluster import Cluster, Rejections
-from replication.kafka.diagnosis import CallError, call_error
+from replication.kafka.diagnosis import TOO_LARGE, CallError, call_error
 from replication.kafka.reach import bound_s, reach_of
 from replication.kafka.reader import read_records
 from replication.log import Log
@@ -23,8 +23,6 @@ from replication.model import NewTopic, TopicPartition
 log = Log(__name__)
 
 PARTITION: Final = 0
-TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
-"""Of one record, which is rejected whatever the others are."""
 UNANSWERED: Final = ClientFailure("_TIMED_OUT", "no answer; it may be written")
 """What became of a record that the client could neither deliver nor give up in all its time."""
 COMPACTED: Final = (("cleanup.policy", "compact"),)
@@ -95,19 +93,15 @@ class InternalTopic:
         self._opened().send(self._at, key, value, self._note)
 
     def _note(self, failure: ClientFailure | None, _stamped_ms: int) -> None:
+        # the first record that is dropped is logged, and how many were when one is written again
+        where = {"cluster": self._cluster.alias, "topic": self.name}
         if failure is not None:
-            self._drop(failure.text)
+            if not self._dropped:
+                log.warning("record_dropped", **where, text=failure.text)
+            self._dropped += 1
         elif self._dropped:
-            where = {"cluster": self._cluster.alias, "topic": self.name}
             log.info("records_written_again", **where, dropped=self._dropped)
             self._dropped = 0
-
-    def _drop(self, text: str) -> None:
-        """Logs the first record that is dropped; how many were is logged when one is written."""
-        if not self._dropped:
-            where = {"cluster": self._cluster.alias, "topic": self.name}
-            log.warning("record_dropped", **where, text=text)
-        self._dropped += 1
 
     def write(self, records: Iterable[tuple[bytes, bytes]]) -> None:
         """Writes keys and values in order, and returns when all are acknowledged.
@@ -184,8 +178,7 @@ class InternalTopic:
 
     def _failed(self, failure: ClientFailure) -> CallError:
         call = WRITE_TOPIC.of(self.name)
-        alias = self._cluster.alias
-        return call_error(alias, self._properties, call, failure)
+        return call_error(self._cluster.alias, self._properties, call, failure)
 
 
 def faults_of(

@@ -19,8 +19,6 @@ from replication.model import Headers, TopicPartition
 
 TIMEOUT_SECONDS: Final = 30.0
 
-TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
-
 
 @dataclass(frozen=True, slots=True)
 class SingleRecord:

@@ -20,10 +20,10 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.map_writer import MapWriter
 from replication.kafka.api import KafkaRecord
-from replication.kafka.diagnosis import CallError
+from replication.kafka.diagnosis import TOO_LARGE, CallError
 from replication.kafka.internal_topic import LETTER_SETTINGS
 from replication.kafka.reader import Reader, damaged_batch
-from replication.kafka.single_record import TOO_LARGE, SingleRecord, write_record
+from replication.kafka.single_record import SingleRecord, write_record
 from replication.model import NewEvent, NewTopic, Position, TopicPartition
 from replication.offsets.copy_rule import Copy, Fingerprint
 from replication.offsets.dead_letter import (
