@@ -89,9 +89,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
         Returns:
             The ACLs that the cluster did not remove, and why.
 
-        Raises:
-            NoAclsError: As `create`.
-            CallError: As `create`.
+        Raises as `create` does.
         """
         rejections: dict[TopicAcl, str] = {}
         for part in chunks(acls, MOST_PER_REQUEST):
@@ -105,11 +103,7 @@ class TopicAcls(JavaAdmin, AbstractContextManager["TopicAcls"]):
         return rejections
 
     def _settle(
-        self,
-        acl: TopicAcl,
-        verb: str,
-        future: JavaObject,
-        rejections: dict[TopicAcl, str],
+        self, acl: TopicAcl, verb: str, future: JavaObject, rejections: dict[TopicAcl, str]
     ) -> JavaObject:
         """Returns *future*'s result, or None where *acl* was rejected, which is then noted."""
         try:

@@ -212,13 +212,7 @@ class RecordSender(Protocol):
     def connect(self, topic: str) -> None:
         """Waits for a moment until the client has a connection, if it needs one to be quick."""
 
-    def send(
-        self,
-        to: TopicPartition,
-        key: bytes,
-        value: bytes | None,
-        done: Done,
-    ) -> None:
+    def send(self, to: TopicPartition, key: bytes, value: bytes | None, done: Done) -> None:
         """Sends a record; some later call of this sender calls *done* when its fate is known."""
 
     def flush(self, timeout_s: float) -> None:

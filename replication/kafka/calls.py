@@ -135,19 +135,18 @@ class Calls:
             hidden = [key for key in not_found if key in there]
             pending = [*hidden, *(key for key, code in codes.items() if code in RETRIABLE)]
             if time.monotonic() + POLL_SECONDS > deadline:
-                self._raise_if_hidden(call, hidden)
+                if hidden:  # what exists must not be reported as not found
+                    reason = (
+                        f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
+                    )
+                    failure = ClientFailure("LEADER_NOT_AVAILABLE", reason)
+                    raise self._failed(call.of(*hidden), failure)
                 break
             if pending:
                 if STALE.intersection(codes.values()):
                     self.ask(Call("reading the metadata"), self.admin.listing)
                 time.sleep(POLL_SECONDS)
         return results
-
-    def _raise_if_hidden(self, call: Call, keys: Collection[KeyT]) -> None:
-        """Raises an error if there are *keys*: what exists must not be reported as not found."""
-        if keys:
-            reason = f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
-            raise self._failed(call.of(*keys), ClientFailure("LEADER_NOT_AVAILABLE", reason))
 
     def require(
         self,
@@ -168,19 +167,21 @@ class Calls:
             elif result.code not in tolerated:
                 failed[key] = result
         if failed:
-            reason = _reasons(failed)
+            of_text: dict[str, list[str]] = {}  # each once: thousands of keys may have the same
+            for key, failure in failed.items():
+                of_text.setdefault(failure.text, []).append(str(key))
+            reasons = [f"{join_names(names)}: {text}" for text, names in of_text.items()]
             code = next(iter(failed.values())).code
-            error = self._failed(call.of(*failed), ClientFailure(code, reason))
-            raise CallError(str(error), code, self._rejected(call, failed), error.command)
+            whole = ClientFailure(code, join_names(reasons, separator="; "))
+            error = self._failed(call.of(*failed), whole)
+            may_pass = any(failure.code in RETRIABLE for failure in failed.values())
+            rejected = {
+                topic_of(key): str(self._failed(call.of(key), failure))
+                for key, failure in failed.items()
+                if not may_pass
+            }
+            raise CallError(str(error), code, rejected, error.command)
         return succeeded
-
-    def _rejected(self, call: Call, failed: Mapping[KeyT, ClientFailure]) -> dict[str, str]:
-        if any(failure.code in RETRIABLE for failure in failed.values()):
-            return {}
-        return {
-            topic_of(key): str(self._failed(call.of(key), failure))
-            for key, failure in failed.items()
-        }
 
     def denial(self, call: Call) -> str:
         """Returns the text of a *call* that this user may not make, with the ACL that allows it."""
@@ -207,7 +208,11 @@ class Calls:
         late_at = time.monotonic() + LOOK_SECONDS
         while not wait([future], POLL_SECONDS).done:
             if time.monotonic() >= late_at:
-                self._look_at_late(call)
+                silence = self.reach.given_up(self._patience_s)  # looks, if that is due
+                if self.reach.is_open:
+                    self._look_at_listener(call)
+                if silence is not None:
+                    raise self._failed(call, silence)
         try:
             found = future.result()
         except ClientError as error:
@@ -245,14 +250,6 @@ class Calls:
                 failure = silence
         raise self._failed(call, failure) from None
 
-    def _look_at_late(self, call: Call) -> None:
-        """Raises an error if *call*, which is late, waits for a cluster that does not answer."""
-        silence = self.reach.given_up(self._patience_s)  # looks, if that is due
-        if self.reach.is_open:
-            self._look_at_listener(call)
-        if silence is not None:
-            raise self._failed(call, silence)
-
     def _look_at_listener(self, call: Call) -> None:
         """Raises an error if the listener speaks another protocol; looks only once."""
         if self._listener_is_known:
@@ -270,13 +267,3 @@ def timeout_s(properties: Mapping[str, str]) -> float:
     """Returns how long a whole call may take, in seconds, by the Java client's two keys for it."""
     shorter = properties.get("request.timeout.ms", DEFAULT_TIMEOUT_MS)
     return int(properties.get("default.api.timeout.ms", shorter)) / 1000
-
-
-def _reasons(failed: Mapping[KeyT, ClientFailure]) -> str:
-    """Returns each reason once, with some of what has it: thousands may have the same."""
-    of_reason: dict[str, list[str]] = {}
-    for key, failure in failed.items():
-        of_reason.setdefault(failure.text, []).append(str(key))
-    return join_names(
-        [f"{join_names(names)}: {text}" for text, names in of_reason.items()], separator="; "
-    )

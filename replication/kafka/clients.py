@@ -46,13 +46,7 @@ def open_admin(
 
 
 def open_records(properties: Mapping[str, str], isolation: Isolation) -> Records:
-    """Opens a consumer that is in no group and commits nothing.
-
-    Raises:
-        ClientError: As `open_admin`.
-        ConfigError: As `open_admin`.
-        SetupError: As `open_admin`.
-    """
+    """Opens a consumer that is in no group and commits nothing; raises as `open_admin` does."""
     properties = with_defaults("consumer", {"client.id": READER, **properties})
     if (jvm := _jvm(properties)) is None:
         return ConfluentRecords(properties, isolation)
@@ -62,10 +56,7 @@ def open_records(properties: Mapping[str, str], isolation: Isolation) -> Records
 def open_sender(properties: Mapping[str, str], timeout_s: float) -> RecordSender:
     """Opens an idempotent producer that gives up a record after *timeout_s* seconds.
 
-    Raises:
-        ClientError: As `open_admin`.
-        ConfigError: As `open_admin`.
-        SetupError: As `open_admin`.
+    Raises as `open_admin` does.
     """
     timeout_ms = str(int(timeout_s * 1000))
     own = {"linger.ms": "0", "delivery.timeout.ms": timeout_ms}  # each answer is awaited

@@ -34,13 +34,10 @@ from replication.kafka.clients import is_secured
 from replication.kafka.diagnosis import NOT_FOUND, RETRIABLE, CallError
 from replication.model import Isolation, NewTopic, Topic, TopicPartition
 
-# The requests that create topics: what is in one, and how many topics. No I/O.
-#
-# A controller of Kafka rejects all topics of a request that takes more than 10 000 metadata
-# records (``POLICY_VIOLATION``: "Excessively large number of partitions per request").
-
 RECORDS_AT_ONCE = 2_000
-"""Far fewer, so that the answer comes within the timeout."""
+"""Metadata records by one request that creates topics. A controller rejects all topics of a request
+that takes more than 10 000 of them (``POLICY_VIOLATION``: "Excessively large number of partitions
+per request"). Far fewer, so that the answer comes within the timeout."""
 
 
 def requests(topics: Iterable[NewTopic]) -> Iterator[dict[str, NewTopic]]:
@@ -87,28 +84,6 @@ Operation = Literal["READ", "WRITE"]
 
 CALLS: Final[dict[Operation, Call]] = {"READ": READ_TOPIC, "WRITE": WRITE_TOPIC}
 DENIED: Final = "TOPIC_AUTHORIZATION_FAILED"
-
-
-def denied_topics(calls: Calls, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
-    """Returns why the user may not do *operation* on *topics*: only those where it may not.
-
-    Topics that do not exist are absent. A broker that is older than Kafka 2.3 does not answer the
-    question, so that nothing is denied.
-
-    Raises:
-        CallError: The cluster does not answer.
-    """
-    results = calls.results(Call("asking for permissions on topics"), calls.admin.rights, topics)
-    hidden = {
-        name
-        for name, found in results.items()
-        if isinstance(found, ClientFailure) and found.code == DENIED
-    }
-    visible = calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND, DENIED})
-    forbidden = {
-        name for name, rights in visible.items() if rights is not None and operation not in rights
-    }
-    return {name: calls.denial(CALLS[operation].of(name)) for name in sorted(hidden | forbidden)}
 
 
 PRODUCER_EXPIRATION: Final = "producer.id.expiration.ms"
@@ -208,13 +183,6 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._brokers = frozenset(found.brokers.values())
         return found
 
-    def _with_own_id(self, topic: Topic) -> Topic:
-        """Returns *topic* with its id as the client writes it that is this connection's default."""
-        given = topic.topic_id
-        return replace(
-            topic, topic_id=given if self._is_secured else given.translate(LIBRDKAFKA_IDS)
-        )
-
     def describe(self, names: Iterable[str], *, listed: bool = False) -> dict[str, Topic]:
         """Describes the topics of *names* that exist.
 
@@ -231,14 +199,33 @@ class Cluster(AbstractContextManager["Cluster"]):
             lambda missing: self.topic_names().intersection(missing) if listed else (),
         )
         found = self._calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND})
-        return {name: self._with_own_id(topic) for name, topic in found.items()}
+        if self._is_secured:
+            return found
+        return {
+            name: replace(topic, topic_id=topic.topic_id.translate(LIBRDKAFKA_IDS))
+            for name, topic in found.items()
+        }
 
     def denied(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
         """Returns why this user may not read from, or write to, those *topics* where it may not.
 
-        Topics that do not exist are absent.
+        Topics that do not exist are absent. A broker that is older than Kafka 2.3 does not answer
+        the question, so that nothing is denied.
         """
-        return denied_topics(self._calls, operation, topics)
+        asked = Call("asking for permissions on topics")
+        results = self._calls.results(asked, self._calls.admin.rights, topics)
+        visible = self._calls.require(DESCRIBE_TOPIC, results, {NOT_FOUND, DENIED})
+        denied = {
+            name
+            for name, found in results.items()
+            if isinstance(found, ClientFailure) and found.code == DENIED
+        }
+        denied |= {
+            name
+            for name, rights in visible.items()
+            if rights is not None and operation not in rights
+        }
+        return {name: self._calls.denial(CALLS[operation].of(name)) for name in sorted(denied)}
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Returns the first offset of each partition; partitions that do not exist are absent."""
@@ -365,7 +352,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         return self._await_made(counts, grown)
 
     def _await_made(self, counts: Mapping[str, int], new: Iterable[str]) -> dict[str, Topic]:
-        """Waits as `wait_until_visible` does, and until each partition of *new* ones answers.
+        """Waits until topics are visible with so many partitions, and those of *new* ones led.
 
         A partition takes any sequence number of a producer that it does not know. Where its broker
         does not lead it yet when the first batch comes, but does when the second one comes, which
@@ -373,22 +360,6 @@ class Cluster(AbstractContextManager["Cluster"]):
 
         Raises:
             CallError: Some have no leader, or are not visible, when the timeout has passed.
-        """
-        visible = self.wait_until_visible(counts)
-        self.log_ends(
-            [
-                TopicPartition(name, number)
-                for name in new
-                for number in range(visible[name].partitions)
-            ]
-        )
-        return visible
-
-    def wait_until_visible(self, counts: Mapping[str, int]) -> dict[str, Topic]:
-        """Waits until each topic of *counts* is visible with at least that many partitions.
-
-        Raises:
-            CallError: Some are still not visible when the timeout has passed.
         """
         visible: dict[str, Topic] = {}
 
@@ -401,6 +372,13 @@ class Cluster(AbstractContextManager["Cluster"]):
             ]
 
         self._calls.wait_for(missing, Call("waiting for created topics and partitions"))
+        self.log_ends(
+            [
+                TopicPartition(name, number)
+                for name in new
+                for number in range(visible[name].partitions)
+            ]
+        )
         return visible
 
     def topic_config(self, topics: Iterable[str]) -> dict[str, Settings]:
@@ -429,10 +407,9 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def producer_expiration_ms(self) -> int | None:
-        """Returns how long a broker remembers a producer, from its last record's timestamp on.
+        """Returns for how many ms a broker remembers a producer, from its last timestamp on.
 
-        Returns:
-            The value of the first broker, in ms; None if this user may not see it.
+        It is the value of the first broker; None if this user may not see it.
         """
         told = self.broker_settings().get(PRODUCER_EXPIRATION)
         return int(told) if told else None
@@ -448,34 +425,32 @@ class Cluster(AbstractContextManager["Cluster"]):
 
     def max_message_bytes(self, topics: Iterable[str]) -> dict[str, int]:
         """Returns the largest batch that each topic accepts, in bytes; missing ones are absent."""
-        key = "max.message.bytes"
         return {
-            topic: int(settings[key].value or 0)
+            topic: int(settings["max.message.bytes"].value or 0)
             for topic, settings in self.topic_config(topics).items()
         }
 
     def _offsets(
         self, times: Mapping[TopicPartition, int], isolation: Isolation
     ) -> dict[TopicPartition, int]:
+        def existing(partitions: Collection[TopicPartition]) -> set[TopicPartition]:
+            topics = self.describe({tp.topic for tp in partitions})
+            return {
+                tp
+                for tp in partitions
+                if tp.topic in topics and tp.partition < topics[tp.topic].partitions
+            }
+
         results = self._calls.results(
             LIST_OFFSETS,
             lambda keys, s: self._calls.admin.offsets(
                 {key: times[key] for key in keys}, isolation, s
             ),
             times,
-            self._existing,
+            existing,
         )
         found = self._calls.require(LIST_OFFSETS, results, {NOT_FOUND})
         return {tp: place.offset for tp, place in found.items()}
-
-    def _existing(self, partitions: Collection[TopicPartition]) -> set[TopicPartition]:
-        """Returns those of *partitions* that are in the cluster's metadata."""
-        topics = self.describe({tp.topic for tp in partitions})
-        return {
-            tp
-            for tp in partitions
-            if tp.topic in topics and tp.partition < topics[tp.topic].partitions
-        }
 
 
 def _rejected_settings(results: Mapping[str, ClientFailure | None]) -> dict[str, str]:

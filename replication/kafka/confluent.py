@@ -205,19 +205,14 @@ class ConfluentRecords:
         self._consumer.close()
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        # librdkafka looks for the leaders of a new set of partitions once a second only, so since
+        # one set follows another those of all topics are asked for
         if self._assigned == 1:
-            self._learn_topics()
+            with suppress(KafkaException):  # then the read finds out by itself
+                self._consumer.list_topics(timeout=TOPICS_SECONDS)
         self._assigned += 1
         with self._errors():
             self._consumer.assign([KafkaTopicPartition(*tp, at) for tp, at in starts.items()])
-
-    def _learn_topics(self) -> None:
-        """Asks for the leaders of all partitions, since one set of them follows another.
-
-        librdkafka looks for those of a new set once a second only.
-        """
-        with suppress(KafkaException):  # then the read finds out by itself
-            self._consumer.list_topics(timeout=TOPICS_SECONDS)
 
     def drop(self, tp: TopicPartition) -> None:
         with self._errors():
@@ -275,13 +270,7 @@ class ConfluentSender:
         with suppress(KafkaException):  # whoever writes learns of it, with the reason
             self._producer.list_topics(topic, CONNECT_SECONDS)
 
-    def send(
-        self,
-        to: TopicPartition,
-        key: bytes,
-        value: bytes | None,
-        done: Done,
-    ) -> None:
+    def send(self, to: TopicPartition, key: bytes, value: bytes | None, done: Done) -> None:
         """Sends a record, and calls those functions whose records' fates are known by now."""
 
         def delivered(error: KafkaError | None, message: Message) -> None:
@@ -473,14 +462,11 @@ def _listing(metadata: Any) -> Listing:  # noqa: ANN401 - a class without a publ
 
 
 def _topic(found: TopicDescription) -> Topic:
-    leaders = tuple(_id(info.leader) for info in found.partitions)
+    nodes: list[Node | None] = [info.leader for info in found.partitions]
+    leaders = tuple(None if node is None else node.id for node in nodes)
     without = frozenset(partition for partition, leader in enumerate(leaders) if leader is None)
     in_sync = tuple((len(info.isr), len(info.replicas)) for info in found.partitions)
     return Topic(found.name, str(found.topic_id), len(leaders), without, leaders, in_sync)
-
-
-def _id(broker: Node | None) -> int | None:
-    return None if broker is None else broker.id
 
 
 def _rights(found: TopicDescription) -> frozenset[str] | None:

@@ -36,10 +36,6 @@ from replication.model import Committed, TopicPartition
 
 log = Log(__name__)
 
-# Who is in consumer groups of one cluster, as their coordinators know it now.
-#
-# A command asks it of the groups that leases are.
-
 PATIENCE_SECONDS: Final = 3.0
 """How long a cluster may be silent: whoever asks has another answer, or says that it is unknown."""
 
@@ -48,7 +44,9 @@ Members = dict[str, frozenset[str]]
 
 
 class GroupMembers(AbstractContextManager["GroupMembers"]):
-    """Asks one cluster, again and again through one client: each new one would log in.
+    """Who is in the groups that leases are, as their coordinators know it now.
+
+    It is asked again and again through one client: each new one would log in.
 
     Args:
         alias: The cluster's name in the configuration.
@@ -182,7 +180,8 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         call = COMMIT.of(group)
         positions = java_class(self._jvm, "java.util.HashMap")()
         for tp, committed in offsets.items():
-            positions.put(self._partition(tp), self._position(committed))
+            position = self._client.consumer.OffsetAndMetadata(committed.offset, committed.metadata)
+            positions.put(self._partition(tp), position)
         answer = self._admin.alterConsumerGroupOffsets(group, positions)
         try:
             with self.named(call):
@@ -225,12 +224,6 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
 
     def members(self, group: str) -> list[str]:
         """Returns ``client-id at host`` of each member of *group*; [] if there is none."""
-        return sorted(
-            f"{member.clientId()} at {member.host().removeprefix('/')}"
-            for member in self._members(group)
-        )
-
-    def _members(self, group: str) -> JavaObject:
         names = java_class(self._jvm, "java.util.ArrayList")()
         names.add(group)
         try:
@@ -239,8 +232,11 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
         except CallError as error:
             if error.code != "GROUP_ID_NOT_FOUND":
                 raise
-            return ()
-        return described.members()
+            return []
+        return sorted(
+            f"{member.clientId()} at {member.host().removeprefix('/')}"
+            for member in described.members()
+        )
 
     def missing(self, groups: Iterable[str]) -> set[str]:
         """Returns those of *groups* that do not exist, as their coordinators say.
@@ -289,18 +285,11 @@ class Groups(JavaAdmin, AbstractContextManager["Groups"]):
             tp.topic, tp.partition
         )
 
-    def _position(self, committed: Committed) -> JavaObject:
-        return self._client.consumer.OffsetAndMetadata(committed.offset, committed.metadata)
-
 
 def _offsets(
     answer: list[tuple[str, int, int, str]] | dict[str, Any],
 ) -> dict[TopicPartition, Committed]:
-    """Returns one group's answer of ``GroupCalls.java``.
-
-    Raises:
-        ClientError: It is an error.
-    """
+    # of one group, by ``GroupCalls.java``
     if isinstance(answer, dict):
         raise ClientError(ClientFailure(**answer))
     return {

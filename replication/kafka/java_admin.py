@@ -54,8 +54,8 @@ class JavaAdmin:
         self._client = jvm.org.apache.kafka.clients
         timeout_ms = str(int(timeout_s(properties) * 1000))
         own = {"default.api.timeout.ms": timeout_ms, "request.timeout.ms": timeout_ms}
-        name = "|".join(filter(None, (properties.get("client.id"), f"replication-{self.role}")))
-        own["client.id"] = name
+        names = properties.get("client.id"), f"replication-{self.role}"
+        own["client.id"] = "|".join(filter(None, names))
         settings = java_map(jvm, {**with_defaults("admin", properties), **own})
         with self._translated(Call("creating a client")):
             self._admin = self._client.admin.AdminClient.create(settings)
@@ -90,11 +90,6 @@ class JavaAdmin:
         return call_error(self.alias, self._properties, call, failure)
 
 
-# The open transactions of one Kafka cluster: who holds a partition's readers back, since when.
-#
-# This is the Java client, because confluent-kafka cannot describe producers.
-
-
 @dataclass(frozen=True, slots=True)
 class OpenTransaction:
     """The transaction that holds a partition open.
@@ -113,7 +108,7 @@ class OpenTransaction:
 
 
 class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
-    """The transactions of one cluster."""
+    """The transactions of one cluster. confluent-kafka cannot describe producers."""
 
     role = "transactions"
 
@@ -144,15 +139,12 @@ class Transactions(JavaAdmin, AbstractContextManager["Transactions"]):
         return found
 
 
-# The clock of a cluster, as the leader of its controllers tells it: nothing is written.
-
-MS: Final = 1000
 TICK_S: Final = 0.001
 """What a clock in ms leaves out."""
 
 
 class Quorum(JavaAdmin, AbstractContextManager["Quorum"]):
-    """The controllers of one cluster."""
+    """The controllers of one cluster, whose leader tells the time: nothing is written."""
 
     role = "quorum"
 
@@ -183,7 +175,7 @@ class Quorum(JavaAdmin, AbstractContextManager["Quorum"]):
         for voter in info.voters():
             told = voter.lastCaughtUpTimestamp()
             if voter.replicaId() == leader and told.isPresent():
-                return asked_at, answered_at, told.getAsLong() / MS
+                return asked_at, answered_at, told.getAsLong() / 1000
         return None
 
     def skew(self) -> float | None:
@@ -211,8 +203,6 @@ def skew_between(told: float, asked_at: float, answered_at: float) -> float:
         return told - answered_at
     return min(0.0, told + TICK_S - asked_at)
 
-
-# The quotas of a cluster, which make its brokers hold clients back without an error.
 
 READING: Final = ("consumer_byte_rate", "request_percentage")
 WRITING: Final = ("producer_byte_rate", "request_percentage")
@@ -254,7 +244,7 @@ class Quota:
 
 
 class Quotas(JavaAdmin, AbstractContextManager["Quotas"]):
-    """The quotas of one cluster."""
+    """The quotas of one cluster, by which its brokers hold clients back without an error."""
 
     role = "quotas"
 

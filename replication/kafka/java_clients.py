@@ -211,13 +211,7 @@ class JavaSender:
     def connect(self, topic: str) -> None:
         """Does nothing: Java's client connects at once."""
 
-    def send(
-        self,
-        to: TopicPartition,
-        key: bytes,
-        value: bytes | None,
-        done: Done,
-    ) -> None:
+    def send(self, to: TopicPartition, key: bytes, value: bytes | None, done: Done) -> None:
         """Sends a record, and calls those functions whose records' fates are known by now."""
         self._sent += 1
         self._waiting[self._sent] = done

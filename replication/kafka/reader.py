@@ -37,10 +37,8 @@ from replication.kafka.jvm import java_map
 from replication.kafka.reach import LOOK_SECONDS, bound_s, reach_of
 from replication.model import Isolation, TopicPartition
 
-# What is said of batches by their headers, of which Kafka's consumers do not tell.
-#
-# Java asks the leaders itself; see `NewestCodecs.java` and `DamagedBatch.java` in
-# `replication/jvm/calls`.
+# Kafka's consumers tell nothing of the headers of batches: `NewestCodecs.java` and
+# `DamagedBatch.java` in `replication/jvm/calls` ask the leaders themselves.
 
 
 def newest_codecs(
@@ -87,11 +85,7 @@ def damaged_batch(
 def _asking(
     jvm: JVMView, properties: Mapping[str, str], call: Call
 ) -> Iterator[tuple[JavaObject, int]]:
-    """Gives what Java needs to make *call* as a consumer: its settings, and how long it may take.
-
-    Raises:
-        CallError: The cluster does not answer, or denies access.
-    """
+    """Gives what Java needs to make *call* as a consumer: its settings, its timeout in ms."""
     settings = java_map(jvm, with_defaults("consumer", properties))
     try:
         with java_errors(jvm):
@@ -193,15 +187,23 @@ class Reader(AbstractContextManager["Reader"]):
                 for tp, span in left.items():
                     if alone := self._tried({tp: span}, visit):
                         unread[tp] = alone
-        if unread:
-            raise self._unread(unread)
+        if not unread:
+            return
+        errors = {tp: self._failed(failure, [tp]) for tp, failure in unread.items()}
+        text = "; ".join(str(error) for error in islice(errors.values(), MOST_NAMED))
+        if len(errors) > MOST_NAMED:
+            text = f"{text}; and {len(errors) - MOST_NAMED} more partitions"
+        first, rejected = next(iter(errors.values())), dict[str, str]()
+        for tp, error in errors.items():
+            rejected.setdefault(tp.topic, str(error))
+        raise CallError(text, first.code, rejected, first.command)
 
     def bounds(self, tp: TopicPartition) -> tuple[int, int]:
         """Returns the first offset in the log, and the one after the last that may be read."""
         deadline = time.monotonic() + self._timeout_s
         if silence := self._reach.await_answer(self._bound_s):
             raise self._failed(silence, [tp])
-        with self._errors([tp]):
+        try:
             while True:
                 try:
                     return self._records.bounds(tp, self._timeout_s)
@@ -209,6 +211,8 @@ class Reader(AbstractContextManager["Reader"]):
                     if error.failure.code not in RETRIABLE or time.monotonic() > deadline:
                         raise
                     self._records.poll(POLL_SECONDS)  # a new partition has no leader yet
+        except ClientError as error:
+            raise self._error(error.failure, [tp]) from None
 
     def _tried(
         self, spans: dict[TopicPartition, tuple[int, int]], visit: Visit
@@ -225,17 +229,6 @@ class Reader(AbstractContextManager["Reader"]):
                 raise self._error(error.failure, spans) from None
             return error.failure
         return None
-
-    def _unread(self, unread: Mapping[TopicPartition, ClientFailure]) -> CallError:
-        errors = {tp: self._failed(failure, [tp]) for tp, failure in unread.items()}
-        text = "; ".join(str(error) for error in islice(errors.values(), MOST_NAMED))
-        more = (
-            f"; and {len(errors) - MOST_NAMED} more partitions" if len(errors) > MOST_NAMED else ""
-        )
-        first, rejected = next(iter(errors.values())), dict[str, str]()
-        for tp, error in errors.items():
-            rejected.setdefault(tp.topic, str(error))
-        return CallError(f"{text}{more}", first.code, rejected, first.command)
 
     def _visit_together(self, spans: dict[TopicPartition, tuple[int, int]], visit: Visit) -> None:
         """Visits *spans*, in which each is what is left of it, and no more once it is done."""
@@ -256,18 +249,18 @@ class Reader(AbstractContextManager["Reader"]):
             tp, record = found
             if tp not in spans:
                 continue
-            if record is None or _is_last(record, tp, spans[tp], visit):
+            start, until = spans[tp]
+            if (
+                record is None
+                # of a log that was cut meanwhile, all are before it
+                or not start <= record.offset < until
+                or visit(tp, record)
+                or record.offset == until - 1
+            ):
                 del spans[tp]
                 self._records.drop(tp)
             else:
-                spans[tp] = record.offset + 1, spans[tp][1]
-
-    @contextmanager
-    def _errors(self, partitions: Collection[TopicPartition]) -> Iterator[None]:
-        try:
-            yield
-        except ClientError as error:
-            raise self._error(error.failure, partitions) from None
+                spans[tp] = record.offset + 1, until
 
     def _error(self, failure: ClientFailure, partitions: Collection[TopicPartition]) -> CallError:
         """Returns the error of a read that has failed; of a silent cluster, what it met there."""
@@ -284,11 +277,3 @@ def chunks(values: Iterable[T], size: int) -> Iterator[list[T]]:
     left = iter(values)
     while some := list(islice(left, size)):
         yield some
-
-
-def _is_last(record: KafkaRecord, tp: TopicPartition, span: tuple[int, int], visit: Visit) -> bool:
-    """Lets *visit* take *record* if it is in *span*; returns whether it wants no further one."""
-    start, until = span
-    if not start <= record.offset < until:  # of a log that was cut meanwhile, all are before it
-        return True
-    return bool(visit(tp, record)) or record.offset == until - 1

@@ -146,7 +146,13 @@ class Registry:
 
     def subjects(self) -> list[str]:
         """Returns the names of all subjects."""
-        return self._ask("GET", "/subjects", "list its subjects", self._names)
+
+        def read(found: Json) -> list[str]:
+            if not isinstance(found, list):
+                raise TypeError(found)
+            return [self._own(name) for name in found if self._is_own(name)]
+
+        return self._ask("GET", "/subjects", "list its subjects", read)
 
     def each(self, ask: Callable[[Item], Read], items: Iterable[Item]) -> list[Read]:
         """Asks for each of *items*, some at the same time; returns the answers in their order.
@@ -330,13 +336,7 @@ class Registry:
         before, _, name = urlsplit(self.address).path.rstrip("/").rpartition("/")
         return "." + unquote(name).removeprefix(".") if before.endswith("/contexts") else "."
 
-    def _names(self, found: Json) -> list[str]:
-        if not isinstance(found, list):
-            raise TypeError(found)
-        return [self._own(name) for name in found if self._is_own(name)]
-
     def _is_own(self, subject: str) -> bool:
-        """Returns whether a listed subject is of this context."""
         return not subject.startswith(":.") or subject.split(":", 2)[1] == self._context
 
     def _own(self, subject: str) -> str:
@@ -445,7 +445,6 @@ class Registry:
             raise
 
     def _drop(self) -> None:
-        """Closes the connection of this thread."""
         known = self._connections.pop(threading.get_ident(), None)
         if known is not None:
             known[1].close()
@@ -473,11 +472,6 @@ class Registry:
         return answer.status, self._content(answer), _pause(answer)
 
     def _content(self, answer: HTTPResponse) -> bytes:
-        """Reads an answer, if that ends.
-
-        Raises:
-            TimeoutError: It is longer than any that a registry gives, or takes too long.
-        """
         found, end = bytearray(), time.monotonic() + LONGEST_WAITS * self._timeout
         while part := answer.read1(_PART):
             found += part
@@ -538,7 +532,6 @@ def _pause(answer: HTTPResponse) -> float | None:
 
 
 def _bare(location: str | None) -> str:
-    """Returns where an answer leads to, without what may be secret."""
     try:
         url = urlsplit(location or "")
         return printable(f"{url.scheme}://{url.hostname}{url.path}") if url.hostname else "nowhere"
@@ -576,7 +569,6 @@ def _is_of_registry(content: bytes) -> bool:
 
 
 def _reason(content: bytes) -> str:
-    """Returns what the registry said, in one line."""
     try:
         text = str(read_json(content)["message"])
     except (KeyError, TypeError, ValueError):

@@ -35,17 +35,15 @@ from replication.model import NewTopic, Part, Topic, TopicPartition
 
 log = Log(__name__)
 
-# Reads the status topic of a flow: from the beginning to its end, and then what comes.
-#
-# It is in no group and commits nothing.
-
 READ_SECONDS: Final = 10.0
 """How long the way to the topic's end may take."""
 POLL_SECONDS: Final = 0.1
 
 
 class StatusReader(AbstractContextManager["StatusReader"]):
-    """One consumer of the topic; for one thread. It is closed with the block.
+    """One consumer of the topic: from the beginning to its end, and then what comes.
+
+    For one thread; it is in no group, commits nothing, and is closed with the block.
 
     Args:
         config: The flow.
@@ -268,9 +266,8 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         self._partitions = 0
         self._waiting = 0
         self._failure: ClientFailure | None = None
-        self._clocks = defaultdict[int, SkewMeter](
-            SkewMeter
-        )  # partitions have leaders of their own
+        # partitions have leaders of their own
+        self._clocks = defaultdict[int, SkewMeter](SkewMeter)
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
@@ -293,22 +290,19 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
             ClusterError: The cluster does not answer, or rejects the topic or a record.
         """
         with self._clients.lock:
-            return self._write(records, seconds)
-
-    def _write(self, records: Iterable[StatusRecord], seconds: float) -> bool:
-        if is_other := self._prepare():  # the client remembers the partitions of the old one
-            self._clients.drop_sender()
-        self._failure = None
-        try:
-            self._send(records, seconds)
-        except ClientError as error:
-            self._failure = error.failure
-        if self._failure is not None:
-            self._clients.drop_sender()
-            raise self._error(self._failure)
-        if self._waiting:
-            raise self._error(LATE)
-        return is_other
+            if is_other := self._prepare():  # the client remembers the partitions of the old one
+                self._clients.drop_sender()
+            self._failure = None
+            try:
+                self._send(records, seconds)
+            except ClientError as error:
+                self._failure = error.failure
+            if self._failure is not None:
+                self._clients.drop_sender()
+                raise self._error(self._failure)
+            if self._waiting:
+                raise self._error(LATE)
+            return is_other
 
     def _send(self, records: Iterable[StatusRecord], seconds: float) -> None:
         sender = self._clients.sender

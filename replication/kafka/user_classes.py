@@ -14,8 +14,6 @@ from replication.java import java_class, known_class
 from replication.kafka.jvm import java_map, shared_jvm
 from replication.mm2.policy import CustomClass
 
-# Asks Java's Kafka client whether it takes a client's properties. Connects to nothing.
-
 ABSENT_CLASS: Final = "could not be found."
 """How Java's message ends for a class that only Spark's class path has: a login handler's jar."""
 
@@ -59,7 +57,10 @@ def _rejected(jvm: JVMView, alias: str, role: Role, properties: Mapping[str, str
         try:
             config_class(java)
         except Py4JJavaError as error:
-            yield f"{alias}.{role}: {_reason(str(error.java_exception.getMessage()), properties)}"
+            message = str(error.java_exception.getMessage())
+            if key := next((key for key in properties if is_secret(key) and key in message), None):
+                message = f"invalid {key} (value not shown)"
+            yield f"{alias}.{role}: {message}"
 
 
 def _is_taken(config_class: JavaClass, jvm: JVMView, properties: Mapping[str, str]) -> bool:
@@ -71,12 +72,6 @@ def _is_taken(config_class: JavaClass, jvm: JVMView, properties: Mapping[str, st
     return True
 
 
-def _reason(message: str, properties: Mapping[str, str]) -> str:
-    """Returns Java's *message*, without the value if it belongs to a secret."""
-    secret = next((key for key in properties if is_secret(key) and key in message), None)
-    return f"invalid {secret} (value not shown)" if secret else message
-
-
 _MADE: Final[dict[CustomClass, JavaObject]] = {}
 
 
@@ -86,17 +81,14 @@ def class_problems(classes: Iterable[CustomClass]) -> list[str]:
     Raises:
         SetupError: Java does not start.
     """
-    problems = (_problem(custom) for custom in dict.fromkeys(classes))
-    return [problem for problem in problems if problem]
-
-
-def _problem(custom: CustomClass) -> str:
-    jvm = shared_jvm()
-    try:
-        _made(jvm, custom)
-    except SetupError as error:
-        return str(error)
-    return ""
+    problems = []
+    for custom in dict.fromkeys(classes):
+        jvm = shared_jvm()
+        try:
+            _made(jvm, custom)
+        except SetupError as error:
+            problems.append(str(error))
+    return problems
 
 
 def ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
@@ -116,9 +108,8 @@ def _made(jvm: JVMView, custom: CustomClass) -> JavaObject:
     if custom not in _MADE:
         try:
             loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
-            java_class(jvm, "java.lang.Class").forName(
-                custom.name, True, loader
-            )  # it tells what is missing
+            # it tells what is missing
+            java_class(jvm, "java.lang.Class").forName(custom.name, True, loader)
             made = reduce(getattr, custom.name.split("."), cast("Any", jvm))()
             made.configure(java_map(jvm, dict(custom.properties)))
         except Py4JError as error:
