@@ -304,7 +304,7 @@ def delta_table(storage: Storage, table: str, known: KnownTables | None = None) 
 
 def is_quick(access: StateAccess) -> bool:
     """Returns whether the tables of a state directory answer at once: without Spark."""
-    return storage_for(access).engine == "delta-rs"
+    return storage_for(access).is_quick
 
 
 @contextmanager
@@ -318,7 +318,7 @@ def open_reader(access: StateAccess) -> Iterator[StateReader]:
         StateError: The tables cannot be read.
     """
     storage = storage_for(access)
-    if storage.engine == "delta-rs":
+    if storage.is_quick:
         yield DeltaReader(access.state_dir, storage)
         return
     # Imported here because importing Spark takes as long as an answer without it.

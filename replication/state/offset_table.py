@@ -178,7 +178,7 @@ class OffsetTable:
             for border in borders
             if border.upstream < self._ends.get(tp, -1)
         }
-        if due and self._tables.storage.engine == "delta-rs":
+        if due and self._tables.storage.is_quick:
             rows = self._ends_of_runs(due)
             self._tables.append(OFFSET_RUNS, rows)
             self._add(rows)
@@ -303,7 +303,7 @@ class OffsetTable:
     def _due_after(self, left: int) -> int:
         if self._least is not None:
             return max(left, self._least)
-        return due_after(left, is_quick=self._tables.storage.engine == "delta-rs")
+        return due_after(left, is_quick=self._tables.storage.is_quick)
 
 
 # The table ``first_topics``: what a flow found on the source when it first started.

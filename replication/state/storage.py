@@ -8,7 +8,7 @@ use and its commits are safe beside each other; Spark is for everything else.
 import os
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -62,6 +62,10 @@ _S3A_CLASS: Final = "S3AFileSystem"
 _DATABRICKS: Final = "DATABRICKS_RUNTIME_VERSION"
 
 
+Way = tuple[str, dict[str, str], Iterator[str]]
+"""A state directory as delta-rs takes it, what that needs to reach it, and what keeps it away."""
+
+
 @dataclass(frozen=True, slots=True)
 class Storage:
     """How a process reaches a state directory.
@@ -86,9 +90,14 @@ class Storage:
         return local_path(self.access.state_dir) is not None
 
     @property
+    def is_quick(self) -> bool:
+        """Whether the tables answer in milliseconds, since no Spark job reads or writes them."""
+        return self.engine == "delta-rs"
+
+    @property
     def has_objects(self) -> bool:
         """Whether requests are read and written without Hadoop's client, as the tables are."""
-        return self.engine == "delta-rs" and self.root.startswith("s3:")
+        return self.is_quick and self.root.startswith("s3:")
 
     def uri(self, table: str) -> str:
         """Returns the path or URI of *table* as delta-rs takes it."""
@@ -108,24 +117,8 @@ def storage_of(access: StateAccess, site: Mapping[str, str], environ: Mapping[st
     """
     state_dir = access.state_dir.rstrip("/")
     scheme = urlparse(state_dir).scheme
-    properties = {**site, **access.hadoop}
-    root, options = state_dir, dict[str, str]()
-    match scheme:
-        case "" | "file":
-            root = str(local_path(state_dir))
-            obstacles = _local_obstacles(root)
-        case "s3" | "s3a":
-            bucket = urlparse(state_dir).netloc
-            properties = _of_bucket(properties, bucket)
-            obstacles = chain(_odd_name(state_dir), _s3_obstacles(properties, scheme, environ))
-            root = f"s3:{state_dir.partition(':')[2]}"
-            options = _s3_options(properties, bucket)
-        case "hdfs":
-            host = urlparse(state_dir).netloc
-            obstacles = chain(_odd_name(state_dir), _hdfs_obstacles(properties, host))
-            options = {name: value for name, value in access.hadoop.items() if "s3a" not in name}
-        case _:
-            obstacles = iter([f"delta-rs is not tried with {scheme}: here"])
+    way = _WAYS.get(scheme, _by_spark)
+    root, options, obstacles = way(access, {**site, **access.hadoop}, environ)
     obstacle = next(obstacles, "")
     if access.engine == "spark":
         return Storage(access, "spark", "state.engine says so", root)
@@ -136,9 +129,55 @@ def storage_of(access: StateAccess, site: Mapping[str, str], environ: Mapping[st
     return Storage(access, "delta-rs", f"it reaches {scheme or 'file'}:", root, options)
 
 
-def _local_obstacles(folder: str) -> Iterator[str]:
-    if odd := sorted(OUT_OF_REACH.intersection(folder)):
-        yield f"delta-rs takes no folder with {''.join(odd)} in its name"
+def _on_this_machine(
+    access: StateAccess, _properties: Mapping[str, str], _environ: Mapping[str, str]
+) -> Way:
+    folder = str(local_path(access.state_dir.rstrip("/")))
+    odd = sorted(OUT_OF_REACH.intersection(folder))
+    text = f"delta-rs takes no folder with {''.join(odd)} in its name"
+    return folder, {}, iter([text] if odd else [])
+
+
+def _in_s3(access: StateAccess, properties: Mapping[str, str], environ: Mapping[str, str]) -> Way:
+    state_dir = access.state_dir.rstrip("/")
+    parts = urlparse(state_dir)
+    properties = _of_bucket(properties, parts.netloc)
+    obstacles = chain(_odd_name(state_dir), _s3_obstacles(properties, parts.scheme, environ))
+    root = f"s3:{state_dir.partition(':')[2]}"
+    return root, _s3_options(properties, parts.netloc), obstacles
+
+
+def _in_hdfs(
+    access: StateAccess, properties: Mapping[str, str], _environ: Mapping[str, str]
+) -> Way:
+    state_dir = access.state_dir.rstrip("/")
+    options = {name: value for name, value in access.hadoop.items() if "s3a" not in name}
+    host = urlparse(state_dir).netloc
+    return state_dir, options, chain(_odd_name(state_dir), _hdfs_obstacles(properties, host))
+
+
+def _by_spark(
+    access: StateAccess, _properties: Mapping[str, str], _environ: Mapping[str, str]
+) -> Way:
+    state_dir = access.state_dir.rstrip("/")
+    return state_dir, {}, iter([f"delta-rs is not tried with {urlparse(state_dir).scheme}: here"])
+
+
+# scheme     tables by       requests beside them   of two commits with one number
+# file       delta-rs        the file system        a kernel lock lets the second one wait
+# s3, s3a    delta-rs        obstore                the log lets one win, the other is repeated
+# hdfs       delta-rs        Hadoop's client        the same
+# others     Spark's Delta   Hadoop's client        the same
+#
+# Where a way meets an obstacle, or state.engine says so, it is as for the others; requests and
+# locks of ``file`` stay what they are.
+_WAYS: Final[Mapping[str, Callable[[StateAccess, Mapping[str, str], Mapping[str, str]], Way]]] = {
+    "": _on_this_machine,
+    "file": _on_this_machine,
+    "s3": _in_s3,
+    "s3a": _in_s3,
+    "hdfs": _in_hdfs,
+}
 
 
 def _odd_name(uri: str) -> Iterator[str]:
@@ -280,7 +319,7 @@ def storage_for(access: StateAccess) -> Storage:
     if "HADOOP_CONF_DIR" not in os.environ and _SHIPPED.is_dir():
         os.environ["HADOOP_CONF_DIR"] = str(_SHIPPED.absolute())
     storage = storage_of(access, hadoop_site(os.environ), os.environ)
-    if storage.engine == "delta-rs" and _CONTAINER in os.environ and "SPARK_USER" in os.environ:
+    if storage.is_quick and _CONTAINER in os.environ and "SPARK_USER" in os.environ:
         # a container of YARN runs as the node manager's user, and acts as the one who submitted
         os.environ.setdefault("HADOOP_USER_NAME", os.environ["SPARK_USER"])
     return storage

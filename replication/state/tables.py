@@ -432,7 +432,7 @@ class Tables:
             log.warning("optimize_failed", table=table, text=error)
 
     def _stored(self, table: str) -> StoredTable:
-        if self.storage.engine == "delta-rs":
+        if self.storage.is_quick:
             return delta_table(self.storage, table, self.known)
         return SparkTable(self.spark, self.path(table), self.known)
 
@@ -555,7 +555,7 @@ class Tables:
 
     def _anew(self, attempt: Callable[[], ValueT]) -> ValueT:
         """Runs *attempt* without what Delta in the JVM remembers of tables."""
-        if self.storage.engine == "spark" and (spark := self.session.started) is not None:
+        if not self.storage.is_quick and (spark := self.session.started) is not None:
             jvm_of(spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 
@@ -617,10 +617,9 @@ def reader_of(tables: Tables) -> StateReader:
         StateError: The state directory has disappeared.
     """
     tables.check_folder()  # of a folder that is gone, no row would be an answer
-    is_without = tables.storage.engine == "delta-rs"
-    if not is_without:
-        return SparkReader(tables)
-    return DeltaReader(tables.root, tables.storage, tables.known)
+    if tables.storage.is_quick:
+        return DeltaReader(tables.root, tables.storage, tables.known)
+    return SparkReader(tables)
 
 
 @contextmanager
