@@ -93,7 +93,7 @@ def _causes(thrown: JavaObject | None) -> Iterator[Cause]:
     for _ in range(_MOST):
         if thrown is None:
             return
-        classes = tuple(_classes(thrown.getClass()))
+        classes = tuple(class_names(thrown.getClass()))
         record = None
         if classes[0] == FAILURE:
             record = TopicPartition(thrown.topic(), thrown.partition()), int(thrown.offset())
@@ -101,7 +101,8 @@ def _causes(thrown: JavaObject | None) -> Iterator[Cause]:
         thrown = thrown.getCause()
 
 
-def _classes(of: Any) -> Iterator[str]:  # noqa: ANN401 - a class of Java's
+def class_names(of: Any) -> Iterator[str]:  # noqa: ANN401 - a class of Java's
+    """Yields the name of a class, and those of all classes above it."""
     while of is not None:
         yield str(of.getName())
         of = of.getSuperclass()

@@ -171,7 +171,6 @@ def _descriptor(path: Path, flags: int) -> int:
 
 
 def _is_at(file: IO[str], path: Path) -> bool:
-    """Returns whether *path* still leads to *file*."""
     try:
         return os.path.samestat(path.lstat(), os.fstat(file.fileno()))
     except OSError:
@@ -280,7 +279,9 @@ class JobLocks:
         if flow in self._locks:
             return True
         path = job_lock_path(self._state_dir, flow, self._job)
-        if path is None or flow in self._ended or not self._is_folder_there():
+        if path is None or self._folder is None or flow in self._ended:
+            return False
+        if not self._folder.is_there():
             return False
         if (lock := take_lock(path, patience_seconds)) is not None:
             self._locks[flow] = lock
@@ -294,9 +295,6 @@ class JobLocks:
         """
         if self._folder is not None:
             self._folder.begin()
-
-    def _is_folder_there(self) -> bool:
-        return self._folder is not None and self._folder.is_there()
 
     def address(self, flow: Flow) -> str:
         """Returns the address of this process in requests to *flow*, whose lock it holds."""

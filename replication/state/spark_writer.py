@@ -1,6 +1,6 @@
 """A Delta table of any storage, written by Spark."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timezone
 from typing import Any, Final
 
@@ -8,6 +8,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from replication.java import known_class
+from replication.spark.causes import class_names
 from replication.spark.counting import frame_of
 from replication.spark.hadoop import session_conf
 from replication.spark.session import jvm_of
@@ -79,7 +80,9 @@ class SparkTable:
                 break
             except Py4JJavaError as error:
                 # two processes on storage without locks created the table at the same moment
-                if attempt == APPEND_ATTEMPTS or CONFLICT not in _classes(error.java_exception):
+                if attempt == APPEND_ATTEMPTS or CONFLICT not in class_names(
+                    error.java_exception.getClass()
+                ):
                     raise
         self.exists()  # the first commit has given it its id
 
@@ -133,13 +136,5 @@ class SparkTable:
 
 
 def _with_zone(value: object) -> object:
-    """Returns *value*; a time of Spark's, naive and local, becomes an aware one in UTC."""
+    # a time of Spark's is naive and local
     return value.astimezone(timezone.utc) if isinstance(value, datetime) else value
-
-
-def _classes(java: Any) -> Iterator[str]:  # noqa: ANN401 - a Java exception
-    """Yields the names of the class of *java* and of all its superclasses."""
-    kind = java.getClass()
-    while kind is not None:
-        yield kind.getName()
-        kind = kind.getSuperclass()

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.map import OffsetMap, TopicMap
@@ -19,8 +19,6 @@ from replication.offsets.runs import (
 )
 from replication.state.schemas import odd_rows
 from replication.state.stored_table import literal, names, newest_first
-
-# The values that the rows of ``offset_runs`` record. Pure, whichever library read the rows.
 
 OFFSET_RUNS = "offset_runs"
 COMPACTED: Final = -2
@@ -58,24 +56,6 @@ class StoredProgress:
     compacted_rows: int = field(default=0, compare=False)
     placed: frozenset[TopicPartition] = frozenset()
     stamps: dict[TopicPartition, Stamps] = field(default_factory=dict)
-
-
-class OffsetReader(Protocol):
-    """Reads the offset map of one flow, with Spark or without."""
-
-    def runs(self, tp: TopicPartition) -> list[OffsetRun]:
-        """Returns a partition's map, merged, for the newest topic id; [] if there is none."""
-
-    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
-        """Returns the newest topic ids' maps, as far as they concern offsets *least* and later.
-
-        Partitions without runs are absent. Of the runs that end before *least* only the last one
-        is read, which shows that there were some, and those at which a range without runs begins
-        that concerns *least*: years of a sparse partition are many rows.
-        """
-
-    def progress(self) -> StoredProgress:
-        """Returns how far the flow is replicated."""
 
 
 def progress_of(newest: Iterable[TableRow]) -> StoredProgress:
@@ -170,6 +150,53 @@ NEWEST = """
 """
 
 
+class OffsetReader:
+    """Reads the offset map of one flow from ``offset_runs``."""
+
+    def __init__(self, reader: "StateReader", flow: Flow) -> None:
+        self._reader = reader
+        self._flow = literal(flow)
+        self._path = reader.path(OFFSET_RUNS)
+
+    def runs(self, tp: TopicPartition) -> list[OffsetRun]:
+        """Returns a partition's map, merged, for the newest topic id; [] if there is none."""
+        sql = (
+            f"SELECT * FROM {{table}} WHERE flow = {self._flow} "  # noqa: S608 - literals only
+            f"AND topic = {literal(tp.topic)} AND `partition` = {tp.partition:d} "
+            f"ORDER BY {names(OLDEST_FIRST)}"
+        )
+        with odd_rows(OFFSET_RUNS, self._path):
+            return runs_of(self._reader.query(OFFSET_RUNS, sql))
+
+    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
+        """Returns the newest topic ids' maps, as far as they concern offsets *least* and later.
+
+        Partitions without runs are absent. Of the runs that end before *least* only the last one
+        is read, which shows that there were some, and those at which a range without runs begins
+        that concerns *least*: years of a sparse partition are many rows.
+        """
+        if not least:
+            return {}
+        wanted = ", ".join(
+            f"({literal(tp.topic)}, {tp.partition:d}, {offset:d})" for tp, offset in least.items()
+        )
+        sql = MAPS.format(
+            newest_first=newest_first(OLDEST_FIRST),
+            oldest_first=names(OLDEST_FIRST),
+            wanted=wanted,
+            flow=self._flow,
+        )
+        with odd_rows(OFFSET_RUNS, self._path):
+            return maps_of(self._reader.query(OFFSET_RUNS, sql))
+
+    def progress(self) -> StoredProgress:
+        """Returns how far the flow is replicated."""
+        newest = newest_first(OLDEST_FIRST)
+        sql = PROGRESS.format(newest_first=newest, flow=self._flow, compacted=COMPACTED)
+        with odd_rows(OFFSET_RUNS, self._path):
+            return progress_of(self._reader.query(OFFSET_RUNS, sql))
+
+
 class StateReader(ABC):
     """What commands read of a state directory, and jobs where they start or look back."""
 
@@ -215,41 +242,4 @@ class StateReader(ABC):
 
     def offsets(self, flow: Flow) -> OffsetReader:
         """Returns the offset map of *flow*."""
-        return _Offsets(self, flow)
-
-
-class _Offsets:
-    def __init__(self, reader: StateReader, flow: Flow) -> None:
-        self._reader = reader
-        self._flow = literal(flow)
-        self._path = reader.path(OFFSET_RUNS)
-
-    def runs(self, tp: TopicPartition) -> list[OffsetRun]:
-        sql = (
-            f"SELECT * FROM {{table}} WHERE flow = {self._flow} "  # noqa: S608 - literals only
-            f"AND topic = {literal(tp.topic)} AND `partition` = {tp.partition:d} "
-            f"ORDER BY {names(OLDEST_FIRST)}"
-        )
-        with odd_rows(OFFSET_RUNS, self._path):
-            return runs_of(self._reader.query(OFFSET_RUNS, sql))
-
-    def maps(self, least: Mapping[TopicPartition, int]) -> dict[TopicPartition, TopicMap]:
-        if not least:
-            return {}
-        wanted = ", ".join(
-            f"({literal(tp.topic)}, {tp.partition:d}, {offset:d})" for tp, offset in least.items()
-        )
-        sql = MAPS.format(
-            newest_first=newest_first(OLDEST_FIRST),
-            oldest_first=names(OLDEST_FIRST),
-            wanted=wanted,
-            flow=self._flow,
-        )
-        with odd_rows(OFFSET_RUNS, self._path):
-            return maps_of(self._reader.query(OFFSET_RUNS, sql))
-
-    def progress(self) -> StoredProgress:
-        newest = newest_first(OLDEST_FIRST)
-        sql = PROGRESS.format(newest_first=newest, flow=self._flow, compacted=COMPACTED)
-        with odd_rows(OFFSET_RUNS, self._path):
-            return progress_of(self._reader.query(OFFSET_RUNS, sql))
+        return OffsetReader(self, flow)

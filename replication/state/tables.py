@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -161,40 +161,27 @@ MOST_FAILURES: Final = 5
 """Of reads and writes for one claim; then it is the storage that fails."""
 
 
-class Aside(Protocol):
-    """One table that may be moved aside. Its methods raise the errors of the storage."""
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Lets one thread at a time, of whichever process, into the block."""
-
-    def move(self) -> str:
-        """Gives the table's folder another name, and returns that."""
-
-    def has_moved(self) -> bool:
-        """Returns whether an earlier table of this name was moved, and is still there."""
-
-
-class LocalAside(Aside):
-    """A table in a *folder* of this machine."""
+class LocalAside:
+    """A table in a *folder* of this machine that may be moved aside."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def alone(self) -> AbstractContextManager[None]:
-        """Holds a kernel lock."""
+        """Lets one thread at a time, of whichever process, into the block, by a kernel lock."""
         return hold_commit_lock(self._folder.parent / "_locks" / f"{self._folder.name}.aside")
 
     def move(self) -> str:
-        """Renames the folder."""
+        """Gives the table's folder another name, and returns that."""
         return str(self._folder.rename(_new_name(str(self._folder))))
 
     def has_moved(self) -> bool:
-        """Returns whether a renamed folder lies there."""
+        """Returns whether an earlier table of this name was moved, and is still there."""
         return any(self._folder.parent.glob(f"{self._folder.name}{MARK}*"))
 
 
-class RemoteAside(Aside):
-    """A table at the URI *path* of any storage; object stores have neither locks nor renames.
+class RemoteAside:
+    """As `LocalAside`, at the URI *path*; object stores have neither locks nor renames.
 
     A claim is a small file with its owner's name. Of several that are written at once the last one
     stays, and each owner reads it again before it acts. Whoever acts looks at the table first.
@@ -559,7 +546,7 @@ class Tables:
             jvm_of(spark).org.apache.spark.sql.delta.DeltaLog.clearCache()
         return attempt()
 
-    def _aside(self, table: str) -> Aside:
+    def _aside(self, table: str) -> LocalAside | RemoteAside:
         if self._folder:
             return LocalAside(self._folder / table)
         return RemoteAside(self.files(), self.path(table), SETTLE_SECONDS)
