@@ -122,20 +122,17 @@ class Acknowledged:
     def is_quiet(self, query: Any, newest: str) -> bool:  # noqa: ANN401 - a Java object
         """Returns whether there is no report, nor an event of *query* after *newest*.
 
-        The *query* runs.
-
         Args:
-            query: Java's object of the generation's query.
+            query: Java's object of the generation's query, which runs.
             newest: As `QueryProgress.newest`.
         """
         return bool(self._is_quiet(query, newest, self._name))
 
     def take(self) -> Iterator[tuple[TopicPartition, Report | Copied | RecordRejection | LeftOut]]:
-        """Yields what was reported since the last call, oldest first.
+        """Yields what was reported of each remote partition since the last call, oldest first.
 
-        Yields:
-            A remote partition, and its new runs, their figures, a record of it that the target
-            rejected, or where a batch leaves it out.
+        That are new runs, their figures, a record that the target rejected, or where a batch leaves
+        the partition out.
         """
         lines = str(self._take(self._name, self._call)).splitlines()
         self._call = next(_CALLS)  # where it has failed, the next one gets what it had taken
@@ -281,15 +278,23 @@ def set_limits(
     Returns:
         Whether they are news.
     """
-    lines = "\n".join(_line(limit, topics) for limit, topics in limits)
-    return bool(java_class(jvm, DRIVER_REPORTS).limit(str(flow), lines))
+    lines = []
+    for limit, topics in limits:
+        rates = (limit.bytes_per_second or NO_RATE, limit.records_per_second or NO_RATE)
+        pairs = sorted(f"{remote}:{upstream}" for upstream, remote in topics.items())
+        names = ALL_TOPICS if limit.topics is None else ",".join(pairs)
+        lines.append("\t".join((*map(str, rates), names)))
+    return bool(java_class(jvm, DRIVER_REPORTS).limit(str(flow), "\n".join(lines)))
 
 
-def _line(limit: Limit, topics: Mapping[str, str]) -> str:
-    rates = (limit.bytes_per_second or NO_RATE, limit.records_per_second or NO_RATE)
-    pairs = sorted(f"{remote}:{upstream}" for upstream, remote in topics.items())
-    names = ALL_TOPICS if limit.topics is None else ",".join(pairs)
-    return "\t".join((*map(str, rates), names))
+def pause_partitions(spark: SparkSession, flow: Flow, partitions: Iterable[TopicPartition]) -> None:
+    """Lets no task of *flow* read *partitions* from now on; takes back what was said before.
+
+    For flows with the shared source. Executors hear of it with their next report, within half a
+    second.
+    """
+    lines = "".join(f"{tp.topic}\t{tp.partition}\n" for tp in sorted(partitions))
+    java_class(spark._jvm, "replication.plugin.Pauses").pause(str(flow), lines)  # noqa: SLF001
 
 
 def limit_uses(jvm: Any, flow: Flow) -> list[LimitUse]:  # noqa: ANN401 - as above
@@ -401,14 +406,10 @@ class ReportedFigures:
             return None
         found = parse(str(self._java.figures(str(flow))))
         limits = read_uses(self._java.limits(str(flow)))
-        return replace(found, use=self._use_of(self._java), limits=tuple(limits))
-
-    def _use_of(self, java: "_Java") -> JvmUse:
-        """Returns what the JVM uses now; the flows of one look are asked one after the other."""
-        now = time.monotonic()
+        now = time.monotonic()  # the flows of one look are asked one after the other
         if self._use is None or now - self._use[0] >= LOOK_SECONDS:
-            self._use = now, read_use(java.use())
-        return self._use[1]
+            self._use = now, read_use(self._java.use())
+        return replace(found, use=self._use[1], limits=tuple(limits))
 
 
 class _Java(NamedTuple):
@@ -442,14 +443,7 @@ def parse(text: str) -> Reported:
         else:
             throttles[fields[1]] = int(fields[0]) / 1000
     return Reported(
-        executors,
-        silent_ms / 1000,
-        in_flight,
-        tasks,
-        all_tasks,
-        transfer,
-        latencies,
-        throttles,
+        executors, silent_ms / 1000, in_flight, tasks, all_tasks, transfer, latencies, throttles
     )
 
 

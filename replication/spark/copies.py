@@ -118,7 +118,7 @@ def transformed(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame:
 
 
 def kept(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame:
-    """Returns the same of those records that the transforms neither drop nor fail on."""
+    """Returns what `transformed` does, without records that the transforms drop or fail on."""
     if not any(chains.values()):
         return records
     is_kept = F.col(FAILURE).isNull() & ~F.col(DROPPED)
@@ -248,7 +248,6 @@ def _tried(records: DataFrame, step: Transform, is_of: Column, *, is_guarded: bo
 
 
 def _arguments(step: Transform, part: str, made: Column, is_failure: Column) -> list[Column]:
-    """Returns what `replication.transform.Guarded` has to know."""
     place = F.col("topic"), F.col("partition"), F.col("offset")
     return [made, *place, is_failure, F.lit(step.name), F.lit(part)]
 
@@ -265,7 +264,6 @@ def _wanted(step: Transform) -> dict[str, Column]:
 
 
 def _added(step: Transform) -> Column:
-    """Returns the headers that *step* adds."""
     added = [
         F.struct(F.lit(name).alias("key"), F.expr(text).alias("value"))
         for name, text in step.headers_add

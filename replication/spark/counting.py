@@ -40,7 +40,7 @@ def frame_of(spark: SparkSession, rows: Sequence[Mapping[str, Any]], schema: str
 
 
 def _text(value: object) -> str:
-    """Returns *value* as Spark reads it in JSON, which has neither times nor bytes."""
+    # Spark's JSON has neither times nor bytes
     if isinstance(value, datetime):
         return value.isoformat()
     if isinstance(value, bytes):
@@ -307,8 +307,7 @@ def throwing_records(
         windows: None of them empty.
 
     Raises:
-        PySparkException: The records cannot be read, whatever is evaluated.
-        Py4JJavaError: The same.
+        PySparkException, Py4JJavaError: The records cannot be read, whatever is evaluated.
     """
     found = {}
     for tp, (start, until) in windows.items():

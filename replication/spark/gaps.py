@@ -17,9 +17,7 @@ from replication.spark.copies import printed_copies, printed_originals
 from replication.spark.counting import frame_of, read_all, read_windows
 from replication.spark.mode import Sharing
 
-# Records reduced to hashes by Spark, to find those of the target in the source.
-#
-# As `CopyRule.original` and `CopyRule.copy` do, with a hash of 64 bits. Executors hash.
+# Records are reduced to hashes of 64 bits, as `CopyRule.original` and `CopyRule.copy` do it.
 
 FINGERPRINTS_AT_ONCE = 1_000_000
 """24 bytes each in Spark's memory, and ``spark.driver.maxResultSize`` is 1 GB by default."""
@@ -60,7 +58,7 @@ def copies(
     window: tuple[int, int],
     rule: CopyRule,
 ) -> Iterator[Fingerprint]:
-    """Yields the same of a remote partition."""
+    """Yields the fingerprints of a remote partition's records, as `originals` does."""
     start, end = window
     for begin in range(start, end, FINGERPRINTS_AT_ONCE):
         part = begin, min(end, begin + FINGERPRINTS_AT_ONCE)

@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from replication.config.clients.java_keys import with_defaults
 from replication.model import Flow, TopicPartition
 
-# What clients may have on its way to a cluster that is far away. Pure rules.
+# What clients may have on its way to a cluster that is far away.
 #
 # One fetch of a partition is on its way at a time, and a producer has five requests on their way
 # to a broker. So what passes in a round trip is the most that a partition gets: a megabyte each
@@ -89,12 +89,11 @@ def unacknowledged(spark: SparkSession, flow: Flow, slots: int) -> int:
     return max((row["records"] for row in rows), default=0)
 
 
-# How long an idle query of micro-batches waits before it asks the source for new records again.
-#
-# Spark's default is 10 ms, whatever the question costs: with 31 idle partitions the mirror used a
-# fifth of a core for it, and the source answered 70 times a second.
-
 DELAY = "spark.sql.streaming.pollingDelay"
+"""How long an idle query of micro-batches waits before it asks the source for new records again.
+Spark's default is 10 ms, whatever the question costs: with 31 idle partitions the mirror used a
+fifth of a core for it, and the source answered 70 times a second."""
+
 LEAST_MS = 10
 """Spark's own: a sparse topic's records wait half of it on average."""
 
@@ -224,9 +223,12 @@ def source_options(
         "max.partition.fetch.bytes": str(_share(FETCHED_BYTES, tasks, FETCH_BYTES)),
         "max.poll.records": str(_share(POLLED_RECORDS, tasks, POLL_RECORDS)),
     }
+    numbers: dict[str, list[int]] = {}
+    for tp in sorted(starts):
+        numbers.setdefault(tp.topic, []).append(tp.partition)
     return {
         **_kafka(with_defaults("consumer", {**ours, **consumer})),
-        "assign": json.dumps(_by_topic_partitions(starts)),
+        "assign": json.dumps(numbers),
         "startingOffsets": offsets_json(starts),
         "includeHeaders": "true",
         "failOnDataLoss": "true",  # records that are gone must fail the query, not log a line
@@ -367,13 +369,6 @@ def _share(whole: int, tasks: int, bounds: tuple[int, int]) -> int:
     """Returns a task's part of *whole*, within *bounds*."""
     least, most = bounds
     return min(most, max(least, whole // max(1, tasks)))
-
-
-def _by_topic_partitions(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    topics: dict[str, list[int]] = {}
-    for tp in sorted(partitions):
-        topics.setdefault(tp.topic, []).append(tp.partition)
-    return topics
 
 
 def _kafka(properties: Mapping[str, str]) -> dict[str, str]:

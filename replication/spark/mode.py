@@ -226,7 +226,9 @@ def choose_mode(
     """
     if wanted in BATCH_MODES:
         return ModeChoice(wanted, "as configured")
-    old = "" if has_realtime else _old_spark(spark)
+    old = ""
+    if not has_realtime and tuple(map(int, spark.split(".")[:2])) < REALTIME_SINCE:
+        old = f"Spark 4.2, this is Spark {spark}; upgrade Spark"
     obstacle = old or too_few_slots(slots, needs)
     if not obstacle:
         return ModeChoice("realtime", f"{slots} task slots suffice for {needs}")
@@ -309,13 +311,6 @@ def local_slots(partitions: Mapping[Mode, int], most: int) -> int:
         batched += undecided
     growing = min(LOCAL_SLOTS_PER_PARTITION * continuous, max(continuous, most))
     return growing + min(batched, LOCAL_BATCH_SLOTS) + LOCAL_SPARE_SLOTS
-
-
-def _old_spark(spark: str) -> str:
-    """Returns what is missing in Spark's version, and the next step; empty if nothing is."""
-    if tuple(int(part) for part in spark.split(".")[:2]) < REALTIME_SINCE:
-        return f"Spark 4.2, this is Spark {spark}; upgrade Spark"
-    return ""
 
 
 def too_few_slots(slots: int, needs: Continuous) -> str:

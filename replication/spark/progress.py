@@ -22,7 +22,7 @@ from replication.offsets.copy_rule import CopyRule
 from replication.spark.copies import copies_of
 from replication.spark.kafka_options import CARRIER, parse_offsets
 
-# The projection of records from Spark's Kafka source to Spark's Kafka sink. No I/O.
+# The projection of records from Spark's Kafka source to Spark's Kafka sink.
 #
 # `copies` decides what a copy looks like; here it gets its remote topic, and a carrier for what
 # Spark's sink has no column for. Everything is a Catalyst expression, because records passing
@@ -133,7 +133,8 @@ def _remote_topic(remote_topics: Mapping[str, str]) -> Column:
     """
     around: dict[tuple[str, str] | None, list[str]] = {}
     for topic, remote in remote_topics.items():
-        around.setdefault(_texts_around(topic, remote), []).append(topic)
+        before, found, behind = remote.rpartition(topic)
+        around.setdefault((before, behind) if found else None, []).append(topic)
     name = F.col("topic")
     chosen = around.pop(None, [])
     (common, _), *others = sorted(around.items(), key=lambda item: -len(item[1])) or [
@@ -145,12 +146,6 @@ def _remote_topic(remote_topics: Mapping[str, str]) -> Column:
     for topic in chosen:
         renamed = F.when(name == topic, F.lit(remote_topics[topic])).otherwise(renamed)
     return renamed
-
-
-def _texts_around(topic: str, remote: str) -> tuple[str, str] | None:
-    """Returns what stands before and behind *topic* in *remote*; None if it is another name."""
-    before, found, behind = remote.rpartition(topic)
-    return (before, behind) if found else None
 
 
 def _between(texts: tuple[str, str] | None, name: Column) -> Column:
@@ -230,7 +225,12 @@ class QueryProgress:
 
     def finished(self) -> list[Batch]:
         """Returns the batches finished since the last call."""
-        events = [event for event in self._unseen() if _did_run(event)]
+        events = [
+            event
+            for event in self._unseen()
+            # an idle query reports under the next batch's id
+            if "addBatch" in event["durationMs"] and event["sources"][0]["endOffset"]
+        ]
         return [self._batch(event) for event in reversed(events)]
 
     def _unseen(self) -> Iterator[dict[str, Any]]:
@@ -252,11 +252,13 @@ class QueryProgress:
 
     def _batch(self, event: dict[str, Any]) -> Batch:
         source = event["sources"][0]
+        # queries that take turns do not begin where they had ended
+        start = (source.get("metrics") or {}).get("startingOffsets") or source["startOffset"]
         observed = event.get("observedMetrics", {}).get(self._metric) or {}
         written = counts_of(observed.get(COUNTS), tuple(self._copies.values()))
         return Batch(
             event["batchId"],
-            parse_offsets(_start(source)),
+            parse_offsets(start),
             parse_offsets(source["endOffset"]),
             {tp: written[copy] for tp, copy in self._copies.items() if copy in written},
         )
@@ -264,17 +266,3 @@ class QueryProgress:
 
 def _mark(event: Any) -> str:  # noqa: ANN401 - a Java object
     return f"{event.batchId()} {event.timestamp()}"
-
-
-def _did_run(event: dict[str, Any]) -> bool:
-    """Returns whether the event is about a batch.
-
-    An idle query reports under the next batch's id.
-    """
-    return "addBatch" in event["durationMs"] and bool(event["sources"][0]["endOffset"])
-
-
-def _start(source: Mapping[str, Any]) -> Any:  # noqa: ANN401 - as `parse_offsets` takes it
-    """Returns where a batch began; queries that take turns do not begin where they had ended."""
-    own = (source.get("metrics") or {}).get("startingOffsets")
-    return own or source["startOffset"]

@@ -126,8 +126,6 @@ def _limit(jvm: JVMView) -> Any:  # noqa: ANN401 - py4j's own
     return known_class(jvm, "replication.plugin.LogLimit")
 
 
-# The classes that a session must be able to load, checked in the driver's JVM before it starts.
-
 CONNECTOR = "org.apache.spark.sql.kafka010.KafkaSourceProvider"
 DELTA = "io.delta.sql.DeltaSparkSessionExtension"
 
@@ -190,8 +188,6 @@ def is_loadable(jvm: JVMView, name: str) -> bool:
     return True
 
 
-# A Spark session that starts when it is first needed, or beside what needs it later.
-#
 # Most of an idle drain's CPU seconds would start Spark, which it does not need. Another job needs
 # it only where its query starts: lease, topics and positions are asked of clusters and files.
 
@@ -236,12 +232,13 @@ class LateSession:
 
     def begin(self) -> None:
         """Starts Spark in a thread of its own. Whoever calls `get` waits for it."""
-        self._beside = Thread(target=self._begin, name="spark start", daemon=True)
-        self._beside.start()
 
-    def _begin(self) -> None:
-        with suppress(Exception):  # whoever needs the session meets the same, and says it
-            self.get()
+        def start() -> None:
+            with suppress(Exception):  # whoever needs the session meets the same, and says it
+                self.get()
+
+        self._beside = Thread(target=start, name="spark start", daemon=True)
+        self._beside.start()
 
     def await_begun(self) -> None:
         """Waits until what `begin` has begun is over: Spark cannot end while it starts."""
@@ -611,9 +608,6 @@ def checkpoint_location(spark: SparkSession, folder: Path) -> str:
         return f"file:{folder}"
     session_conf(spark).set(f"fs.{SCHEME}.impl", FILE_SYSTEM)
     return f"{SCHEME}:{folder}"  # not `as_uri`: Hadoop does not decode the escapes of a URI
-
-
-# A small Spark session on this machine, with the jars that set-up has downloaded.
 
 
 def spark_jars() -> list[Path]:

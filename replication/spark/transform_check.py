@@ -8,7 +8,6 @@ from py4j.java_gateway import JavaObject
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import DataType
 
 from replication.config.transforms import UNSTEADY, is_time_of_day, sql_problems, unsteady
 from replication.errors import first_line
@@ -45,7 +44,7 @@ def transform_problems(spark: SparkSession, transform: Transform) -> Iterator[tu
 
 
 def chain_problems(spark: SparkSession, chain: Chain) -> list[tuple[str, str]]:
-    """Returns the same of all transforms of *chain*."""
+    """Returns what is wrong with the transforms of *chain*, as `transform_problems` does."""
     return [found for one in chain for found in transform_problems(spark, one)]
 
 
@@ -63,13 +62,9 @@ def _expression_problems(frame: DataFrame, part: str, text: str, *, hidden: bool
         yield "Spark takes its last word for a name of the result; complete the expression"
     yield from dict.fromkeys(_plan_problems(frame, evaluated))
     if len(evaluated.schema) == 1:
-        yield from _type_problems(part, evaluated.schema[0].dataType)
-
-
-def _type_problems(part: str, found: DataType) -> Iterator[str]:
-    wanted, given = _TYPES.get(part, "binary"), found.simpleString()
-    if given != wanted:
-        yield f"is of type {given}, and not {wanted}; write for example cast(... as {wanted})"
+        wanted, given = _TYPES.get(part, "binary"), evaluated.schema[0].dataType.simpleString()
+        if given != wanted:
+            yield f"is of type {given}, and not {wanted}; write for example cast(... as {wanted})"
 
 
 def _plan_problems(frame: DataFrame, evaluated: DataFrame) -> Iterator[str]:
@@ -217,7 +212,11 @@ def _tried(
 ) -> Iterator[Sampled]:
     """Yields what becomes of the records in *windows*, by halves where Spark fails on some."""
     try:
-        yield from _twice(read_windows(spark, consumer, windows), chains)
+        records = read_windows(spark, consumer, windows)
+        shown = _evaluated(records, chains).collect()
+        again = {_place(row): row for row in _evaluated(records, chains).collect()}
+        for row in shown:
+            yield _sampled(row, again.get(_place(row), row))
     except SPARK_ERRORS as error:
         offsets = sum(until - start for start, until in windows.values())
         if len(failed) >= MOST_FAILURES or not any(chains.values()):
@@ -246,13 +245,6 @@ def _halves(
         middle = (start + until) // 2
         yield {tp: (start, middle)}
         yield {tp: (middle, until)}
-
-
-def _twice(records: DataFrame, chains: Mapping[str, Chain]) -> Iterator[Sampled]:
-    shown = _evaluated(records, chains).collect()
-    again = {_place(row): row for row in _evaluated(records, chains).collect()}
-    for row in shown:
-        yield _sampled(row, again.get(_place(row), row))
 
 
 def _evaluated(records: DataFrame, chains: Mapping[str, Chain]) -> DataFrame:

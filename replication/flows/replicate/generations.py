@@ -22,10 +22,9 @@ from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.open_transactions import OpenTransactions
 from replication.flows.replicate.topic_ids import TopicIdWatch
 from replication.model import Mode, Position, TopicPartition, is_local_mode
-from replication.spark.acknowledged import is_reported
+from replication.spark.acknowledged import is_reported, pause_partitions
 from replication.spark.kafka_options import limit_polling
 from replication.spark.mode import Continuous, Reader, Reading, choose_source, most_tasks
-from replication.spark.paused import pause_partitions
 from replication.spark.progress import keep_events
 from replication.spark.session import driver_obstacle, task_cores, task_slots
 from replication.topics.topic_plan import TopicPlan

@@ -10,7 +10,7 @@ from replication.demo.brokers import BrokerSettings
 from replication.demo.workload import create_topic
 from replication.model import TopicPartition
 from replication.offsets.map import Exact
-from replication.spark.paused import pause_partitions
+from replication.spark.acknowledged import pause_partitions
 from tests.support.broker_racks import BrokerRacks, broker_racks
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.local import Clusters
