@@ -148,7 +148,7 @@ class Claim(AbstractContextManager["Claim"]):
     def owner(self) -> str:
         """The process that holds the lease; empty if it is not known."""
         if self._ownership is not None:
-            return _text(self._ownership.owner)
+            return self._ownership.owner.partition(" ")[2]  # behind the claim's id
         return str(find_owner(self._lock_path) or "")
 
     @property
@@ -186,10 +186,14 @@ class Claim(AbstractContextManager["Claim"]):
         if self._ownership is None:
             text = f"{self.id} {self.process}, since {self.since:%Y-%m-%d %H:%M:%S} UTC"
             self._ownership = self._join(self._member(text))
-        return self._look_at_group(self._ownership)
+        state = self._ownership.state
+        if state == "lost":
+            raise self._failure(self._ownership.reason)
+        if state == "owner":
+            self._note_named(self._ownership)
+        return state
 
     def _member(self, text: str = "") -> Member:
-        """Returns this process as a member of the group, described by *text*."""
         return Member(self.instance, text, self._producer, self._is_quick)
 
     @property
@@ -214,14 +218,6 @@ class Claim(AbstractContextManager["Claim"]):
             self.is_waiting = self._is_waiting
         return progress
 
-    def _look_at_group(self, ownership: Ownership) -> ClaimStep:
-        state = ownership.state
-        if state == "lost":
-            raise self._failure(ownership.reason)
-        if state == "owner":
-            self._note_named(ownership)
-        return state
-
     def _note_named(self, ownership: Ownership) -> None:
         """Notes when the group had named this process, and how long that took."""
         if not self.named_at:
@@ -231,7 +227,6 @@ class Claim(AbstractContextManager["Claim"]):
             self.named_at = time.monotonic()
 
     def _failure(self, reason: str) -> ClusterError:
-        """Returns why the group cannot be joined."""
         thrown = reason.partition(":")[0]  # the class of Java's exception, else a sentence
         if thrown.endswith("AuthorizationException"):
             return ClusterError(str(self._error("GROUP_AUTHORIZATION_FAILED", reason)))
@@ -312,10 +307,6 @@ def lease_lock_path(state_dir: str, name: LeaseName) -> Path:
         return folder / "_locks" / f"{name.slug}.lock"
     kept = os.environ.get("STATE_DIRECTORY", "").partition(":")[0] or tempfile.gettempdir()
     return Path(kept, f"replication-locks-{os.getuid()}", f"{_digest(state_dir)} {name.slug}.lock")
-
-
-def _text(description: str) -> str:
-    return description.partition(" ")[2]
 
 
 def _digest(state_dir: str, machine: str = "") -> str:

@@ -29,11 +29,6 @@ from replication.state.storage import Storage, storage_for
 from replication.state.stored_table import Before, Query, Replacement, Rows
 from replication.state.table_reader import StateReader
 
-# A Delta table read and written by delta-rs: nothing needs a Spark job.
-#
-# Only where `replication.state.storage` says so; `replication.state.spark_writer` is for the rest.
-
-
 _TYPES: Final = {
     "string": DataType.utf8(),
     "bigint": DataType.int64(),
@@ -63,8 +58,9 @@ process would turn while the storage is silent."""
 
 
 class RemoteTable:
-    """A `StoredTable` at a *uri*; its errors are those of `table_errors`.
+    """A `StoredTable` at a *uri*, without Spark; its errors are those of `table_errors`.
 
+    It is used where `replication.state.storage` says so, `spark_writer.SparkTable` elsewhere.
     Its log lets one of several commits with the same number win, and delta-rs repeats the others.
     A table that is not the one in *known* any more is a `LostTableError`.
     """
@@ -112,7 +108,15 @@ class RemoteTable:
         for attempt in range(1, self.attempts + 1):
             table = self._open() if self.exists() else None
             try:
-                self._append(table, batch)
+                write_deltalake(
+                    table or self._uri,
+                    Table.from_batches([batch]),
+                    partition_by=self._partitions or None,
+                    mode="append",
+                    schema_mode="merge",  # a table of an earlier version
+                    configuration=self._properties,
+                    storage_options=None if table else self._options,
+                )
             except CommitFailedError:
                 if attempt == self.attempts:
                     raise
@@ -121,17 +125,6 @@ class RemoteTable:
         table = table or self._open()
         self._known.check(self._name, self._uri, None, _met(table))
         return _mergeable(table)
-
-    def _append(self, table: DeltaTable | None, batch: RecordBatch) -> None:
-        write_deltalake(
-            table or self._uri,
-            Table.from_batches([batch]),
-            partition_by=self._partitions or None,
-            mode="append",
-            schema_mode="merge",  # a table of an earlier version
-            configuration=self._properties,
-            storage_options=None if table else self._options,
-        )
 
     def rewrite(
         self, condition: str, schema: str, parts: Callable[[Query], Iterable[Replacement]]

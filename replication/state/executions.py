@@ -148,7 +148,7 @@ def append_without_spark(access: StateAccess, rows: Sequence[Mapping[str, Any]])
         StateError: They cannot be written.
     """
     storage = storage_for(access)
-    if storage.engine == "spark":
+    if not storage.is_quick:
         with local_tables(storage) as tables:
             claim_engine(tables.files(), storage)
             tables.append(EXECUTIONS, rows)

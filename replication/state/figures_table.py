@@ -25,24 +25,20 @@ DURATIONS: Final = (
 
 def rows_of(minutes: Iterable[Minute]) -> list[dict[str, Any]]:
     """Returns the rows of *minutes*; what is unknown is null."""
-    return [_row(minute) for minute in minutes]
-
-
-def _row(minute: Minute) -> dict[str, Any]:
-    values = minute.values
-    return {
-        "flow": str(minute.flow),
-        "at": utc(minute.at),
-        "seconds": minute.seconds,
-        "topic": minute.topic,
-        "state": minute.state,
-        **{name: _whole(values.get(name)) for name in COUNTS},
-        **{name: values.get(name) for name in DURATIONS},
-    }
-
-
-def _whole(value: float | None) -> int | None:
-    return None if value is None else round(value)
+    rows = []
+    for minute in minutes:
+        counts = {name: minute.values.get(name) for name in COUNTS}
+        row = {
+            "flow": str(minute.flow),
+            "at": utc(minute.at),
+            "seconds": minute.seconds,
+            "topic": minute.topic,
+            "state": minute.state,
+            **{name: None if value is None else round(value) for name, value in counts.items()},
+            **{name: minute.values.get(name) for name in DURATIONS},
+        }
+        rows.append(row)
+    return rows
 
 
 def stored_figures(

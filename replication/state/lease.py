@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from threading import Event, Lock, RLock
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 from replication.errors import LeaseError, ReplicationError
 from replication.kafka.ownership import QUICK, STEADY
@@ -188,19 +188,6 @@ def record(tables: Tables, leases: Sequence[Lease], *, released: bool = False) -
     tables.append("leases", rows)
 
 
-class Book(Protocol):
-    """What `hold_lease` needs of `replication.state.lease.LeaseBook`."""
-
-    def take(self, claim: Claim) -> Lease | None:
-        """Takes *claim*'s lease, written with others; None if its last owner may still write."""
-
-    def keeps(self, lease: Lease, *, is_last: bool) -> bool:
-        """Returns whether the book ends *lease*, and not its holder."""
-
-    def forget(self, claim: Claim) -> None:
-        """Leaves *claim* to its holder."""
-
-
 @contextmanager
 def hold_lease(
     tables: Tables,
@@ -209,7 +196,7 @@ def hold_lease(
     *,
     standby: bool = False,
     when_late: Late | None = None,
-    book: Book | None = None,
+    book: "LeaseBook | None" = None,
 ) -> Iterator[Lease | None]:
     """Holds the lease that *claim* is for, until the end of the block.
 

@@ -444,7 +444,7 @@ class AcceptRequest(OwnerRequest):
 
     @property
     def accepted(self) -> dict[TopicPartition, Accepted]:
-        """The same for each partition."""
+        """What is accepted of each partition."""
         value = Accepted(self.start, self.topic_id)
         return {TopicPartition(self.topic, number): value for number in self.partitions}
 
@@ -809,7 +809,7 @@ def request_stop(
         return {}
     with open_files(storage_for(access)) as files:
         if is_local:
-            return _stop_local(files, (state_dir, flows, job), timeout_seconds, text)
+            return _stop_local(files, state_dir, flows, job, timeout_seconds, text)
         return _stop_remote(files, paths, timeout_seconds, text, idle)
 
 
@@ -832,12 +832,13 @@ def _stop_remote(
 
 def _stop_local(
     files: RequestFiles,
-    what: tuple[str, Collection[Flow], Job],
+    state_dir: str,
+    flows: Collection[Flow],
+    job: Job,
     timeout_seconds: float,
     text: str,
 ) -> dict[Flow, int]:
     """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
-    state_dir, flows, job = what
     check_begun(state_dir)
     owners = {flow: find_job_owner(state_dir, flow, job) for flow in flows}
     requests = {

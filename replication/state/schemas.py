@@ -156,26 +156,6 @@ SESSION_SETTINGS = {
 """Of sessions that create and maintain tables."""
 
 
-def odd_column(table: str, columns: Mapping[str, str]) -> str:
-    """Returns what keeps a table with *columns* from being read as *table*; empty if nothing does.
-
-    Further columns do no harm.
-
-    Args:
-        table: A key of `SCHEMAS`.
-        columns: The type of each column that is there, in the words of Spark or of delta-rs.
-    """
-    for column in SCHEMAS[table].split(", "):
-        name, kind = column.split()
-        found = columns.get(name)
-        if found is None:
-            if name not in LATER:
-                return f"it has no column {name}"
-        elif found != kind and not {found, kind} <= _WHOLE:
-            return f"its column {name} is {found} instead of {kind}"
-    return ""
-
-
 # What goes wrong with a table, as one `StateError`: what was tried, why it failed, what helps.
 #
 # The libraries behind the tables raise more than they say: delta-rs an `Exception` without a class
@@ -362,13 +342,25 @@ def odd_rows(table: str, path: str) -> Iterator[None]:
 
 
 def check_columns(table: str, path: str, columns: Mapping[str, str]) -> None:
-    """Makes sure that a table with *columns*, which have types, is *table*.
+    """Makes sure that a table with *columns* can be read as *table*; further ones do no harm.
+
+    Args:
+        table: A key of `SCHEMAS`.
+        path: Its folder or URI.
+        columns: The type of each column that is there, in the words of Spark or of delta-rs.
 
     Raises:
         DamagedTableError: It is another one.
     """
-    if odd := odd_column(table, columns):
-        raise _damaged(f"cannot read table {table} at {path}: {odd}", table)
+    for column in SCHEMAS[table].split(", "):
+        name, kind = column.split()
+        found, odd = columns.get(name), ""
+        if found is None and name not in LATER:
+            odd = f"it has no column {name}"
+        elif found not in (None, kind) and not {found, kind} <= _WHOLE:
+            odd = f"its column {name} is {found} instead of {kind}"
+        if odd:
+            raise _damaged(f"cannot read table {table} at {path}: {odd}", table)
 
 
 def state_error(verb: str, table: str, path: str, reason: str, *, is_damaged: bool) -> StateError:
@@ -382,9 +374,9 @@ def state_error(verb: str, table: str, path: str, reason: str, *, is_damaged: bo
         is_damaged: Whether the folder is to blame, unless the operating system is.
     """
     text = f"cannot {verb} table {table} at {path}: {reason}"
-    code = _code_of(reason)
-    if code is not None:
-        return StateError(f"{text}; {STEPS.get(code, _OWN_STEP)}")
+    for code in (*STEPS, *ELSEWHERE):  # errors that are not about what lies in the folder
+        if f"(os error {code})" in reason or os.strerror(code) in reason:
+            return StateError(f"{text}; {STEPS.get(code, _OWN_STEP)}")
     if not is_damaged:
         more = _OF_S3 if path.startswith("s3") else ""
         return StateError(f"{text}; {_OWN_STEP}{more}")
@@ -403,14 +395,6 @@ def cause_of(error: BaseException) -> str:
 def _damaged(text: str, table: str) -> DamagedTableError:
     step = "stop the mirror, move this folder away, and start it again"
     return DamagedTableError(f"{text}; {step}: {FORGOTTEN[table]}")
-
-
-def _code_of(reason: str) -> int | None:
-    """Returns the system's error in *reason*, if it is not about what lies in the folder."""
-    for code in (*STEPS, *ELSEWHERE):
-        if f"(os error {code})" in reason or os.strerror(code) in reason:
-            return code
-    return None
 
 
 def _is_lost(text: str) -> bool:
