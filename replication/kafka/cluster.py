@@ -129,7 +129,6 @@ class Cluster(AbstractContextManager["Cluster"]):
         self._brokers = frozenset[str]()
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connections. The object is of no use afterwards."""
         self._calls.close()
 
     def __repr__(self) -> str:

@@ -139,7 +139,6 @@ class ClientDiagnostics:
 
 
 def failure_of(error: KafkaError) -> ClientFailure:
-    """Returns *error* by Kafka's name."""
     return ClientFailure(KAFKA_NAMES.get(error.name(), error.name()), error.str())
 
 

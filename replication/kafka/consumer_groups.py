@@ -60,7 +60,6 @@ class GroupMembers(AbstractContextManager["GroupMembers"]):
         self._calls = Calls(alias, properties, "replication-members", PATIENCE_SECONDS)
 
     def __exit__(self, *_: object) -> None:
-        """Closes the client."""
         self._calls.close()
 
     def of(self, groups: Collection[str]) -> Members:

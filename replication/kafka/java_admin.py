@@ -61,7 +61,6 @@ class JavaAdmin:
             self._admin = self._client.admin.AdminClient.create(settings)
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connections. The object is of no use afterwards."""
         self._admin.close()
 
     @contextmanager

@@ -77,7 +77,6 @@ _LOCK: Final = threading.Lock()
 
 
 def java_map(jvm: JVMView, values: Mapping[str, str]) -> JavaObject:
-    """Returns *values* as a ``java.util.Map``."""
     found = java_class(jvm, "java.util.HashMap")()
     for key, value in values.items():
         found.put(key, value)

@@ -88,7 +88,6 @@ def find_mismatch(properties: Mapping[str, str]) -> Mismatch | None:
 
 
 def place_of(address: str) -> tuple[str, int]:
-    """Returns the host and the port of *address*, ``host:port``."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 

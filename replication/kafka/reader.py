@@ -158,7 +158,6 @@ class Reader(AbstractContextManager["Reader"]):
             raise self._error(error.failure, ()) from None
 
     def __exit__(self, *_: object) -> None:
-        """Closes the consumer."""
         self._records.close()
 
     def visit(self, spans: Mapping[TopicPartition, tuple[int, int]], visit: Visit) -> None:

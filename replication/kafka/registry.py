@@ -145,8 +145,6 @@ class Registry:
         return self._config.urls[self._first]
 
     def subjects(self) -> list[str]:
-        """Returns the names of all subjects."""
-
         def read(found: Json) -> list[str]:
             if not isinstance(found, list):
                 raise TypeError(found)
@@ -297,7 +295,6 @@ class Registry:
         return self._ask("GET", path, what, lambda found: str(found[_LEVEL]), absent=None)
 
     def set_compatibility(self, subject: str, level: str) -> None:
-        """Sets a subject's compatibility level."""
         path = f"/config/{_quoted(subject)}"
         what = f"set the compatibility of {subject} to {level}"
         self._ask("PUT", path, what, bool, body={"compatibility": level})

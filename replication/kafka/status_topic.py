@@ -58,7 +58,6 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         self._is_named = False
 
     def __exit__(self, *_: object) -> None:
-        """Closes the consumer."""
         if self._records is not None:
             self._records.close()
         self._records = None
@@ -187,7 +186,6 @@ class StatusClients(AbstractContextManager["StatusClients"]):
         return target.alias, frozenset(target.admin.items()), frozenset(target.producer.items())
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connections."""
         with self.lock:
             if self._cluster is not None:
                 self._cluster.__exit__()
@@ -196,7 +194,6 @@ class StatusClients(AbstractContextManager["StatusClients"]):
 
     @property
     def cluster(self) -> Cluster:
-        """The target."""
         target = self._target
         self._cluster = self._cluster or Cluster(
             target.alias,
@@ -270,7 +267,6 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         self._clocks = defaultdict[int, SkewMeter](SkewMeter)
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connections."""
         self._clients.__exit__()
 
     def write(self, records: Iterable[StatusRecord], seconds: float) -> bool:

@@ -54,7 +54,6 @@ class LogEnds(AbstractContextManager["LogEnds"]):
         self._admin: Admin | None = None
 
     def __exit__(self, *_: object) -> None:
-        """Closes the connections. The object is of no use afterwards."""
         if self._admin is not None:
             self._admin.close()
 
@@ -127,7 +126,6 @@ class ObservedSilence:
 
     @property
     def seconds(self) -> int:
-        """How long it lasted, or has lasted so far."""
         return round((self.ended or time.monotonic()) - self.began)
 
 
@@ -207,7 +205,6 @@ class ClusterWatch:
 
     @property
     def is_answering(self) -> bool:
-        """Whether the last question was answered."""
         return not self._whole.failures
 
     @property

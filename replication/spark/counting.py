@@ -236,7 +236,6 @@ def read_windows(
 
 
 def read_all(spark: SparkSession, consumer: Mapping[str, str], tp: TopicPartition) -> DataFrame:
-    """Reads all records of a partition."""
     options = {**source_options(consumer, {tp: EARLIEST}), "endingOffsets": "latest"}
     return spark.read.format("kafka").options(**options).load()
 

@@ -108,7 +108,6 @@ PARTITIONS_PER_MS = 4
 
 
 def polling_delay_ms(partitions: int) -> int:
-    """Returns the pause of a query over that many partitions."""
     few = min(partitions, FEW_PARTITIONS_MS)
     return max(LEAST_MS, few, partitions // PARTITIONS_PER_MS)
 

@@ -52,12 +52,10 @@ class Reading:
 
     @property
     def queries(self) -> int:
-        """How many queries it has."""
         return 2 if self.takes_turns else 1
 
     @property
     def slots(self) -> int:
-        """How many task slots it holds."""
         return self.tasks * self.queries
 
 

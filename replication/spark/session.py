@@ -174,12 +174,10 @@ def check_interceptor(jvm: JVMView) -> None:
 
 
 def has_interceptor(jvm: JVMView) -> bool:
-    """Returns whether the driver can load the interceptor."""
     return is_loadable(jvm, INTERCEPTOR)
 
 
 def is_loadable(jvm: JVMView, name: str) -> bool:
-    """Returns whether the driver can load the class *name*."""
     loader = java_class(jvm, "java.lang.Thread").currentThread().getContextClassLoader()
     try:
         java_class(jvm, "java.lang.Class").forName(name, False, loader)

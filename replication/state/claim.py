@@ -58,7 +58,6 @@ class LeaseName:
 
     @property
     def slug(self) -> str:
-        """The name as part of a file's name."""
         return f"{self.flow.slug} {self.part}".rstrip()
 
     @property
@@ -219,7 +218,6 @@ class Claim(AbstractContextManager["Claim"]):
         return progress
 
     def _note_named(self, ownership: Ownership) -> None:
-        """Notes when the group had named this process, and how long that took."""
         if not self.named_at:
             if ownership.generation > 1:  # else nobody was there before, and the broker was slow
                 self.joined_in = ownership.join_seconds

@@ -274,7 +274,6 @@ class DeltaReader(StateReader):
         self._known = known
 
     def path(self, table: str) -> str:
-        """Returns the folder or URI of *table*."""
         return self._storage.uri(table)
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:

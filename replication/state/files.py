@@ -175,7 +175,6 @@ class HadoopFiles(RequestFiles):
 
 
 def text_of(content: bytes) -> str:
-    """Returns the text of a request."""
     if len(content) > MOST_BYTES:
         raise ValueError(f"longer than {MOST_BYTES} bytes")
     return content.decode()

@@ -155,7 +155,6 @@ class Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether this process still holds the lease."""
         return not self.claim.loss()
 
     def check(self) -> None:

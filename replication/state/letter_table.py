@@ -15,7 +15,7 @@ from replication.state.tables import Tables
 
 
 class DeadLetterTable:
-    """The letters of one flow, for its owner."""
+    """The letters of one flow, for its owner. A table that fails is a `StateError`."""
 
     def __init__(self, tables: Tables, reader: StateReader, flow: Flow) -> None:
         self._tables = tables
@@ -23,11 +23,7 @@ class DeadLetterTable:
         self._flow = flow
 
     def place(self, letter: DeadLetterId) -> str | None:
-        """Returns the place of *letter* as its row has it; None if there is no row.
-
-        Raises:
-            StateError: The table cannot be read.
-        """
+        """Returns the place of *letter* as its row has it; None if there is no row."""
         where = (
             f"topic = {literal(letter.topic)} AND topic_id = {literal(letter.topic_id)} "
             f"AND `partition` = {letter.partition:d} AND source_offset = {letter.offset:d}"
@@ -36,17 +32,9 @@ class DeadLetterTable:
         return next((str(row["place"]) for row in rows), None)
 
     def add(self, letter: DeadLetter, place: str, state: LetterState = "waiting") -> None:
-        """Appends a row; durable when this returns.
-
-        Raises:
-            StateError: The table cannot be written.
-        """
+        """Appends a row; durable when this returns."""
         self._tables.append(DEAD_LETTERS, [row_of(letter, place, state)])
 
     def letters(self) -> dict[DeadLetterId, KeptLetter]:
-        """Returns all letters, also those that were copied again.
-
-        Raises:
-            StateError: The table cannot be read.
-        """
+        """Returns all letters, also those that were copied again."""
         return {one.letter.id: one for one in letters_of(self._reader, self._flow)}

@@ -54,7 +54,6 @@ class FileLock(AbstractContextManager["FileLock"]):
         self.owner = owner
 
     def __exit__(self, *_: object) -> None:
-        """Releases the lock."""
         self.release()
 
     @property

@@ -227,7 +227,6 @@ class OffsetTable:
             self._compact()
 
     def replace(self, finished: FinishedRuns) -> None:
-        """Replaces the rows about the partitions of *finished*."""
         self._forget_borders(finished.runs)
         partitions = (
             f"(topic = {literal(tp.topic)} AND `partition` = {tp.partition})"

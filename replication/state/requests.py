@@ -83,7 +83,6 @@ class Request:
         return NewEvent("requested", text, reaction, details)
 
     def text(self) -> str:
-        """Returns the content of the file."""
         return json.dumps({"by": self.by, "reason": self.reason, **self.body})
 
 
@@ -222,7 +221,6 @@ class RequestChannel:
         self.say("request_invalid", path=path, text=text)
 
     def remove(self, path: str) -> None:
-        """Removes a request, if it is there."""
         try:
             self._files.delete(path)
         except (OSError, Py4JError) as error:
@@ -450,7 +448,6 @@ class AcceptRequest(OwnerRequest):
 
     @property
     def event(self) -> NewEvent:
-        """The event that tells who has accepted what."""
         parts = ", ".join(map(str, self.partitions[:_SHOWN]))
         rest = len(self.partitions[_SHOWN:])
         more = f" and {rest} more" if rest else ""
@@ -526,7 +523,6 @@ class MoveRequest(OwnerRequest):
 
     @property
     def event(self) -> NewEvent:
-        """The event that tells who has asked for what."""
         what = f"move {self.partition} to {self.moving.to}"
         return self.request.event(what, "accept", **self.partition._asdict())
 
@@ -573,7 +569,6 @@ class DeadLetterRequest(OwnerRequest):
 
     @property
     def event(self) -> NewEvent:
-        """The event that tells who has asked for it."""
         topics = sorted({one.topic for one in self.ids})
         what = f"copy {len(self.ids)} dead letters of {', '.join(topics[:_SHOWN])} again"
         return self.request.event(what, "retry")

@@ -198,7 +198,10 @@ class OffsetReader:
 
 
 class StateReader(ABC):
-    """What commands read of a state directory, and jobs where they start or look back."""
+    """What commands read of a state directory, and jobs where they start or look back.
+
+    A table that cannot be read is a `StateError`; one that does not exist has no rows.
+    """
 
     @abstractmethod
     def path(self, table: str) -> str:
@@ -206,22 +209,12 @@ class StateReader(ABC):
 
     @abstractmethod
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
-        """Returns the rows that *sql* selects from *table*, which it calls ``{table}``.
-
-        Raises:
-            StateError: The table cannot be read.
-        """
+        """Returns the rows that *sql* selects from *table*, which it calls ``{table}``."""
 
     def rows(self, table: str, flow: Flow, where: str = "true") -> list[dict[str, Any]]:
         """Returns the rows of *flow* in *table*; none if the table does not exist.
 
-        Args:
-            table: The table.
-            flow: The flow.
-            where: A further condition of SQL.
-
-        Raises:
-            StateError: The table cannot be read.
+        *where* is a further condition of SQL.
         """
         condition = f"flow = {literal(flow)} AND ({where})"
         return self.query(table, f"SELECT * FROM {{table}} WHERE {condition}")  # noqa: S608 - quoted
@@ -232,9 +225,6 @@ class StateReader(ABC):
         """Returns the last row of *flow* in the *order* of some columns, for each value of *keys*.
 
         Of several flows, each has the rows of its own.
-
-        Raises:
-            StateError: The table cannot be read.
         """
         flows = ", ".join(map(literal, flow if isinstance(flow, list) else [flow]))
         sql = NEWEST.format(keys=names(keys), newest_first=newest_first(order), flows=flows)

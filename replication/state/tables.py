@@ -211,7 +211,6 @@ class RemoteAside:
         return name
 
     def has_moved(self) -> bool:
-        """Returns whether a renamed folder lies there."""
         return bool(self._files.find(f"{self._path}{MARK}"))
 
     def _take(self, mine: str) -> None:
@@ -379,17 +378,14 @@ class Tables:
                 self._stored(table).delete(condition, before)
 
     def properties(self, table: str) -> dict[str, str]:
-        """Returns the properties of *table*, which exists."""
         with self.state_errors("read", table):
             return self._stored(table).properties()
 
     def created_at(self, table: str) -> datetime:
-        """Returns when *table*, which exists, was created."""
         with self.state_errors("read", table):
             return self._stored(table).created_at()
 
     def set_properties(self, table: str, properties: Mapping[str, str]) -> None:
-        """Sets *properties* of *table* in one commit; the others stay."""
         with self.committing("alter", table):
             self._stored(table).set_properties(properties)
 
@@ -401,7 +397,6 @@ class Tables:
             self.set_properties(table, outdated)
 
     def vacuum(self, table: str) -> None:
-        """Removes files that *table* no longer holds."""
         with self.committing("vacuum", table):
             self._stored(table).vacuum()
 
@@ -569,7 +564,6 @@ def _logged_as(kind: EventKind) -> Event:
 
 
 def now() -> datetime:
-    """Returns the time now, in UTC, for the tables."""
     return datetime.now(timezone.utc)
 
 
@@ -587,7 +581,6 @@ class SparkReader(StateReader):
         self._tables = tables
 
     def path(self, table: str) -> str:
-        """Returns the URI of *table*."""
         return self._tables.path(table)
 
     def query(self, table: str, sql: str) -> list[dict[str, Any]]:
