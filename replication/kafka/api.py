@@ -26,6 +26,9 @@ NEWEST: Final = -3
 """Times that ask for an offset, besides those in ms: the log's end, its start, and the record with
 the newest timestamp. They are the numbers of Kafka's protocol."""
 
+READER: Final = "replication-reader"
+"""client.id of a consumer whose file names none, and the group that librdkafka asks for."""
+
 ORIGINS: Final[Mapping[str, Origin]] = MappingProxyType(
     {
         "DYNAMIC_TOPIC_CONFIG": "topic",

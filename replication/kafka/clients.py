@@ -11,15 +11,14 @@ from typing import Final
 from py4j.java_gateway import JVMView
 
 from replication.config.clients.java_keys import with_defaults
-from replication.kafka.api import Admin, Records, RecordSender
+from replication.kafka.api import READER, Admin, Records, RecordSender
 from replication.kafka.confluent import ConfluentRecords, ConfluentSender, ConfluentTopics
 from replication.kafka.java_clients import JavaRecords, JavaSender, JavaTopics
 from replication.kafka.jvm import has_our_classes, shared_jvm
 from replication.model import Isolation
 
-READER: Final = "replication-reader"
 WRITER: Final = "replication-writer"
-"""client.id of a consumer and a producer whose file names none."""
+"""client.id of a producer whose file names none."""
 
 
 def is_secured(properties: Mapping[str, str]) -> bool:

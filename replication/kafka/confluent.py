@@ -1,4 +1,7 @@
-"""A cluster through confluent-kafka: its topics, its records, a sender, its errors."""
+"""A cluster through confluent-kafka: its topics, its records, a sender, its errors.
+
+It needs no JVM. Properties that are given here have Java's keys.
+"""
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -44,6 +47,7 @@ from replication.kafka.api import (
     LATEST,
     NEWEST,
     ORIGINS,
+    READER,
     SILENT_LEADER,
     Answers,
     ClientError,
@@ -61,12 +65,6 @@ from replication.model import Isolation, NewTopic, Topic, TopicPartition, TopicS
 
 log = Log(__name__)
 
-
-# Errors of confluent-kafka's clients as values of ours.
-#
-# A call of librdkafka's that fails ends in "timed out". The cause is in an error callback and in
-# log lines only. `ClientDiagnostics` collects both, so that the error can name the refused
-# connection or the wrong password.
 
 KAFKA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -86,7 +84,9 @@ KAFKA_NAMES: Final[Mapping[str, str]] = MappingProxyType(
 class ClientDiagnostics:
     """The errors and log lines of one librdkafka client since `reset`.
 
-    It writes everything to the log at debug level, and nothing to stderr.
+    A call that fails ends in "timed out". The cause is in an error callback and in log lines only;
+    with both an error can name the refused connection or the wrong password. Everything goes to the
+    log at debug level, and nothing to stderr.
     """
 
     def __init__(self) -> None:
@@ -150,10 +150,6 @@ def failure_in(failure: KafkaException) -> ClientFailure:
     return failure_of(error)
 
 
-# confluent-kafka's consumer behind `replication.kafka.api.Records`. It needs no JVM.
-
-READER: Final = "replication-reader"
-
 TOPICS_SECONDS: Final = 4.0
 """How long a read waits to learn of all topics at once."""
 
@@ -174,7 +170,7 @@ CONSUMER: Final[Mapping[str, Any]] = {
 
 
 class ConfluentRecords:
-    """The consumer; see `api.Records`. *properties* have Java's keys."""
+    """The consumer; see `api.Records`."""
 
     def __init__(self, properties: Mapping[str, str], isolation: Isolation) -> None:
         self._diagnostics = ClientDiagnostics()
@@ -247,13 +243,11 @@ def _record(message: Message) -> KafkaRecord:
     )
 
 
-# confluent-kafka's producer behind `replication.kafka.api.RecordSender`. It needs no JVM.
-
 CONNECT_SECONDS: Final = 1.0
 
 
 class ConfluentSender:
-    """The producer; see `api.RecordSender`. *properties* have Java's keys."""
+    """The producer; see `api.RecordSender`."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._diagnostics = ClientDiagnostics()
@@ -293,8 +287,6 @@ class ConfluentSender:
         self._diagnostics.reset()
 
 
-# confluent-kafka's admin client behind `replication.kafka.api.Admin`. It needs no JVM.
-
 KeyT = TypeVar("KeyT")
 ResultT = TypeVar("ResultT")
 
@@ -310,7 +302,7 @@ SPECS: Final = {
 
 
 class ConfluentTopics:
-    """The admin client; see `api.Admin`. *properties* have Java's keys."""
+    """The admin client; see `api.Admin`."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._diagnostics = ClientDiagnostics()

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Final
 
 from replication.errors import ClusterError, ReplicationError
-from replication.kafka.api import SILENT_LEADER, Call, ClientFailure
+from replication.kafka.api import READER, SILENT_LEADER, Call, ClientFailure
 
 TRUSTSTORE: Final = "ssl.truststore.location"
 KEYSTORE: Final = "ssl.keystore.location"
@@ -166,7 +166,7 @@ def grant_of(call: Call, code: str, servers: str) -> tuple[str, str]:
     operation, resource = call.operation, f"--{call.kind} '{call.name}'"
     if code.startswith("GROUP") and call.kind != "group":
         # confluent-kafka's consumer names it and never joins it
-        operation, resource = "Describe", "--group replication-reader"
+        operation, resource = "Describe", f"--group {READER}"
     command = (
         f"kafka-acls --bootstrap-server {servers} --add "
         f"--allow-principal User:YOURS --operation {operation} {resource}"

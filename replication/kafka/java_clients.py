@@ -1,4 +1,8 @@
-"""A cluster through Java's clients: its topics, its records, a sender, their errors."""
+"""A cluster through Java's clients: its topics, its records, a sender, their errors.
+
+They speak every security protocol. The halves in Java are in `replication/jvm/calls`; a JVM that is
+given here has our classes. No client can be created with wrong properties: that is a `ClientError`.
+"""
 
 import json
 import time
@@ -65,11 +69,6 @@ def _failure_of(jvm: JVMView, thrown: JavaObject) -> ClientFailure:
     return ClientFailure(code, str(thrown.getMessage() or thrown.toString()))
 
 
-# Java's consumer behind `replication.kafka.api.Records`: one round trip for many records.
-#
-# It speaks every security protocol of Java's clients, and is in no group. See
-# `replication/jvm/calls/RecordReader.java`.
-
 COUNT: Final = Struct(">i")
 RECORD: Final = Struct(">iqq?i")
 """Partition, offset, timestamp, whether the cluster has set it, leader epoch."""
@@ -83,16 +82,7 @@ SETTINGS: Final = {
 
 
 class JavaRecords:
-    """The consumer; see `api.Records`.
-
-    Args:
-        jvm: py4j's view of a JVM that has our classes.
-        properties: Client properties in Java's key space.
-        isolation: Whether records of open and aborted transactions are read.
-
-    Raises:
-        ClientError: No client can be created with these properties.
-    """
+    """The consumer; see `api.Records`. ``RecordReader.java`` brings many records a round trip."""
 
     def __init__(self, jvm: JVMView, properties: Mapping[str, str], isolation: Isolation) -> None:
         self._jvm = jvm
@@ -180,23 +170,13 @@ class JavaRecords:
             yield self._partitions[count()], None
 
 
-# Java's producer behind `replication.kafka.api.RecordSender`.
-#
-# It speaks every security protocol of Java's clients. See
-# `replication/jvm/calls/RecordWriter.java`.
-
 WAIT_SECONDS = 0.5
 
 
 class JavaSender:
-    """The producer; see `api.RecordSender`. It is closed when the JVM collects it.
+    """The producer; see `api.RecordSender` and ``RecordWriter.java``.
 
-    Args:
-        jvm: py4j's view of a JVM that has our classes.
-        properties: Client properties in Java's key space.
-
-    Raises:
-        ClientError: No client can be created with these properties.
+    It is closed when the JVM collects it.
     """
 
     def __init__(self, jvm: JVMView, properties: Mapping[str, str]) -> None:
@@ -237,24 +217,12 @@ class JavaSender:
                 done(failure_in(one), one.get("stamped", -1))
 
 
-# Java's admin client behind `replication.kafka.api.Admin`: one round trip to the JVM for a call.
-#
-# It speaks every security protocol of Java's clients. See `replication/jvm/calls/AdminCalls.java`.
-
 ONLY: Final = ""
 """The key of an answer about the cluster."""
 
 
 class JavaTopics:
-    """The admin client; see `api.Admin`.
-
-    Args:
-        jvm: py4j's view of a JVM that has our classes.
-        properties: Client properties in Java's key space.
-
-    Raises:
-        ClientError: No client can be created with these properties.
-    """
+    """The admin client; see `api.Admin` and ``AdminCalls.java``: one round trip for a call."""
 
     def __init__(self, jvm: JVMView, properties: Mapping[str, str]) -> None:
         self._jvm = jvm

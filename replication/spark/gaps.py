@@ -217,7 +217,7 @@ def missing_records(
     Of equal records the copy must have as many as the source.
 
     Args:
-        spark: Needs one free slot.
+        spark: As for all questions here, it needs one free slot.
         logs: How both clusters are read.
         pairs: What is compared.
         from_first: Partitions whose copy must have all records of the source. In those of others
@@ -330,11 +330,6 @@ def newest_kept(
 
     Records without a time of their own are left out: equal ones may be at many places.
 
-    Args:
-        spark: Needs one free slot.
-        logs: How both clusters are read.
-        pairs: What is compared.
-
     Returns:
         Its offset on the target, that of its original, the first one of equal ones, and the number
         of records behind it on the target. No entry for a copy of which the source has none.
@@ -355,13 +350,7 @@ def newest_kept(
 def overwritten(
     spark: SparkSession, logs: Logs, pairs: Sequence[CopiedPair]
 ) -> set[TopicPartition]:
-    """Returns those of *pairs* in which the source has a newer record of each key of the copy.
-
-    Args:
-        spark: Needs one free slot.
-        logs: How both clusters are read.
-        pairs: What is compared.
-    """
+    """Returns those of *pairs* in which the source has a newer record of each key of the copy."""
     ours, theirs = printed(spark, logs, pairs)
     latest = ours.groupBy(*PLACE, "key").agg(F.max("time_ms").alias("latest_ms"))
     keys = theirs.groupBy(*PLACE, "key").agg(
