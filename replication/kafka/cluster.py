@@ -461,10 +461,9 @@ def _rejected_settings(results: Mapping[str, ClientFailure | None]) -> dict[str,
     }
 
 
-# Whether two aliases are one cluster. Ids alone do not tell: quick starts share theirs.
-#
-# ``kafka-storage format`` takes any id, and compose files and tutorials carry one. Two addresses
-# lead to one cluster if the id is the same, and the brokers or the topics are.
+# Ids alone do not tell whether two aliases are one cluster: ``kafka-storage format`` takes any id,
+# and compose files and tutorials carry one. Two addresses lead to one cluster if the id is the
+# same, and the brokers or the topics are.
 
 PATIENCE_SECONDS: Final = 3.0
 """How long one address is asked for the id of its cluster."""

@@ -23,11 +23,9 @@ from typing import Final, Literal
 
 from replication.kafka.api import ClientFailure
 
-# Asks a port what it speaks, to explain why a client gets no answer from it.
-#
 # A client whose ``security.protocol`` is not the listener's waits until its timeout: the broker
-# closes the connection without a reason. This sends one request as a client without security and
-# one over TLS, and looks at the answers. It authenticates as nobody.
+# closes the connection without a reason. So a port is asked what it speaks, by one request as a
+# client without security and one over TLS, which authenticate as nobody.
 
 TIMEOUT_SECONDS: Final = 3.0
 MOST_SERVERS: Final = 3

@@ -132,8 +132,8 @@ class StatusReader(AbstractContextManager["StatusReader"]):
                 log.bind(self.words.flow).warning("status_word_left", text=text)
 
     def _error(self, failure: ClientFailure) -> CallError:
-        call = READ_TOPIC.of(self.name)
-        return call_error(self._target.alias, self._target.consumer, call, failure)
+        target = self._target
+        return call_error(target.alias, target.consumer, READ_TOPIC.of(self.name), failure)
 
 
 SETTINGS: Final = (
@@ -347,5 +347,5 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
         return is_other
 
     def _error(self, failure: ClientFailure) -> CallError:
-        call = WRITE_TOPIC.of(self.name)
-        return call_error(self._alias, self._clients.properties, call, failure)
+        properties = self._clients.properties
+        return call_error(self._alias, properties, WRITE_TOPIC.of(self.name), failure)

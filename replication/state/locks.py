@@ -194,17 +194,15 @@ def _try_lock(file: IO[str], path: Path, kind: int) -> bool:
     return True
 
 
-# One thread at a time, of whichever process, commits to a Delta table of a local folder.
-#
-# On ``file:``, two JVMs that commit the same version both succeed, and one commit is lost. The
-# same happens between a JVM and delta-rs.
-
 TIMEOUT_SECONDS: Final = 120.0
 
 
 @contextmanager
 def hold_commit_lock(path: Path, timeout_seconds: float = TIMEOUT_SECONDS) -> Iterator[None]:
-    """Holds the lock file *path* for the block.
+    """Holds the lock file *path* for the block, in which one thread commits to a local table.
+
+    On ``file:``, two JVMs that commit the same version both succeed, and one commit is lost. The
+    same happens between a JVM and delta-rs.
 
     Raises:
         StateError: It is held for too long, or the file cannot be written.
@@ -219,12 +217,6 @@ def hold_commit_lock(path: Path, timeout_seconds: float = TIMEOUT_SECONDS) -> It
     finally:
         lock.release()
 
-
-# Which process runs a job of a flow, on a local state directory: known before Spark starts.
-#
-# A process takes these locks before anything else, so that a second start is refused at once and a
-# stop request reaches the process that runs the job. Who may write the tables depends on the
-# lease.
 
 ENDING_SECONDS = 1.5
 """How long a killed process may take to end."""
@@ -260,7 +252,11 @@ def refuse_second_process(state_dir: str, flows: Collection[Flow], job: Job) -> 
 
 
 class JobLocks:
-    """The locks of this process for *job*; `hold_jobs` makes them."""
+    """The locks of this process for *job* on a local state directory; `hold_jobs` makes them.
+
+    They are taken before anything else, so that a second start is refused at once and a stop
+    request reaches the process that runs the job. Who may write the tables depends on the lease.
+    """
 
     def __init__(self, state_dir: str, job: Job) -> None:
         self._state_dir = state_dir

@@ -594,11 +594,6 @@ def _letter(row: object) -> DeadLetterId:
     return DeadLetterId(*row)
 
 
-# Asks the process that runs a flow to write its offset map now, for a command that reads it.
-#
-# The map in the process's memory is ahead of its table by up to ``state.write.interval.seconds``.
-# On a remote state directory nobody asks: each poll for requests would be a billed call.
-
 WRITE_LOOK_SECONDS: Final = 0.5
 """Between two looks of the process for requests."""
 
@@ -632,6 +627,9 @@ class WriteRequests:
 def await_written(state_dir: str, flow: Flow, patience_seconds: float = PATIENCE_SECONDS) -> str:
     """Asks the process that runs *flow*, if there is one, to write its map, and waits for that.
 
+    The map in its memory is ahead of its table by up to ``state.write.interval.seconds``. On a
+    remote state directory nobody asks: each poll for requests would be a billed call.
+
     Returns:
         Why the table may be older than the map in memory; empty if it is not, or nobody is asked.
     """
@@ -658,8 +656,6 @@ def await_written(state_dir: str, flow: Flow, patience_seconds: float = PATIENCE
     return ""
 
 
-# Stops a running job by a file, where no signal reaches the job.
-#
 # spark-submit passes no signal on to Python. ``spark-submit.sh`` therefore names a file in
 # ``REPLICATION_STOP_FILE``. ``replication stop`` writes one for each flow under the state
 # directory, and only the process that runs the flow may answer it.
