@@ -37,11 +37,7 @@ def served_until(address: str) -> datetime:
 
 
 def valid_until(der: bytes) -> datetime:
-    """Returns when the X.509 certificate *der* ends. Python reads only trusted ones.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Returns when the X.509 certificate *der* ends. Python reads only trusted ones."""
     try:
         _, at, _ = _element(der, 0)  # the certificate
         _, at, _ = _element(der, at)  # what is signed

@@ -356,9 +356,6 @@ class Cluster(AbstractContextManager["Cluster"]):
         A partition takes any sequence number of a producer that it does not know. Where its broker
         does not lead it yet when the first batch comes, but does when the second one comes, which
         was on its way, the first one is out of order for ever.
-
-        Raises:
-            CallError: Some have no leader, or are not visible, when the timeout has passed.
         """
         visible: dict[str, Topic] = {}
 

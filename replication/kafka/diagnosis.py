@@ -131,13 +131,7 @@ CODES: Final = frozenset({"_AUTHENTICATION", "_INVALID_ARG", "_SSL"})
 
 
 def security_step(code: str, reason: str, properties: Mapping[str, str]) -> str | None:
-    """Returns what to do about *reason*, with ``{alias}`` for the cluster; None if not known here.
-
-    Args:
-        code: The client's name of the error.
-        reason: The client's or the broker's text.
-        properties: The client's properties, with Java's keys.
-    """
+    """Returns what to do about *reason*, with ``{alias}`` for the cluster; None if unknown."""
     if code not in CODES:
         return None
     for key in (TRUSTSTORE, KEYSTORE):

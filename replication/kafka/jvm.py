@@ -49,11 +49,7 @@ def kafka_jars() -> list[Path]:
 
 
 def user_jars() -> list[Path]:
-    """Returns the jars of `CLIENT_JARS`: login modules and callback handlers of a configuration.
-
-    Raises:
-        SetupError: One of them is missing.
-    """
+    """Returns the jars of `CLIENT_JARS`: login modules and callback handlers of a configuration."""
     jars = [Path(jar) for jar in os.environ.get(CLIENT_JARS, "").split(",") if jar]
     if missing := [str(jar) for jar in jars if not jar.is_file()]:
         raise SetupError(f"{CLIENT_JARS}: no such file: {', '.join(missing)}; correct that path")

@@ -259,11 +259,7 @@ def served_versions(address: str, *, is_tls: bool) -> Versions:
 
 
 def read_versions(answer: bytes) -> Versions:
-    """Reads the answer of a broker.
-
-    Raises:
-        ValueError: It is none.
-    """
+    """Reads the answer of a broker; a `ValueError` says that it is none."""
     try:
         _, code, count = unpack_from(HEAD, answer)
         entries = list(iter_unpack(ENTRY, answer[10 : 10 + 6 * count]))

@@ -34,14 +34,7 @@ here; and a mode that raises an error, which some CASE may keep from happening."
 
 
 def parsed_once(texts: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Returns *texts* with a column in the place of each call that they make twice, and these.
-
-    Args:
-        texts: Expressions over the same columns.
-
-    Returns:
-        The texts, and the calls by the names of their columns.
-    """
+    """Returns *texts* with columns in the place of calls made twice, and the calls by column."""
     parts = [list(_parts(text)) for text in texts]
     found = Counter(part for text in parts for part, is_call in text if is_call)
     calls = [call for call, count in found.items() if count > 1]

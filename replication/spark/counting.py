@@ -176,13 +176,7 @@ class _Search:
 
 
 def next_width(width: int, records: int, left: int) -> int:
-    """Returns how many offsets are read next: as many as hold those *left*, at the last density.
-
-    Args:
-        width: The offsets of the last window.
-        records: How many records it held.
-        left: How many are to be found.
-    """
+    """Returns how many offsets are read next: as many as hold those *left*, at the last density."""
     if not records:
         return MOST_GROWTH * width
     return min(MOST_GROWTH * width, max(2 * left, 1 + 6 * left * width // (5 * records)))

@@ -307,11 +307,6 @@ def _sizes(partitions: int, distance: RoundTrips, limits: Collection[int]) -> tu
     """Returns the bytes of a batch and of the buffer for *partitions*.
 
     Full batches are large, and single records find room.
-
-    Args:
-        partitions: How many may have records at the same time.
-        distance: How long a batch is on its way.
-        limits: The bytes of a batch that the topics take.
     """
     partitions, (least, most) = max(1, partitions), BATCH_BYTES
     turns = max(1, int(ROOM_WAIT_S / max(ACKNOWLEDGED_S, distance.target)))

@@ -108,12 +108,7 @@ class LocalFiles(RequestFiles):
 
 
 class HadoopFiles(RequestFiles):
-    """Files of any file system that Hadoop knows.
-
-    Args:
-        jvm: py4j's view of a JVM that has Hadoop's client.
-        conf: Hadoop's configuration, a Java object.
-    """
+    """Files of any file system that Hadoop knows."""
 
     def __init__(self, jvm: JVMView, conf: Any) -> None:  # noqa: ANN401 - a Java object
         self._jvm = jvm

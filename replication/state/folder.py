@@ -175,11 +175,7 @@ def free_mb(folder: Path) -> int:
 
 
 def try_folder(folder: Path) -> None:
-    """Writes, locks, renames and lists a file in *folder*, which is on this machine.
-
-    Raises:
-        OSError: Something of it fails.
-    """
+    """Writes, locks, renames and lists a file in *folder*, which is on this machine."""
     with tempfile.TemporaryDirectory(prefix=".doctor-", dir=folder) as made:
         first, second = Path(made, "first"), Path(made, "second")
         with first.open("w") as file:

@@ -124,11 +124,7 @@ def addressee_of(path: str) -> str | None:
 
 
 def parse_request(path: str, text: str) -> Request:
-    """Returns the request in the *text* of the file *path*.
-
-    Raises:
-        ValueError: There is none; the error says what is wrong.
-    """
+    """Returns the request in the *text* of the file *path*."""
     body = read_json(text)
     if not isinstance(body, dict):
         raise ValueError("no JSON object")  # noqa: TRY004 - the text is wrong, not the program

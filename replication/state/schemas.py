@@ -342,15 +342,9 @@ def odd_rows(table: str, path: str) -> Iterator[None]:
 
 
 def check_columns(table: str, path: str, columns: Mapping[str, str]) -> None:
-    """Makes sure that a table with *columns* can be read as *table*; further ones do no harm.
+    """Raises `DamagedTableError` unless a table with *columns* can be read as *table*.
 
-    Args:
-        table: A key of `SCHEMAS`.
-        path: Its folder or URI.
-        columns: The type of each column that is there, in the words of Spark or of delta-rs.
-
-    Raises:
-        DamagedTableError: It is another one.
+    Further columns do no harm. Their types are in the words of Spark or of delta-rs.
     """
     for column in SCHEMAS[table].split(", "):
         name, kind = column.split()

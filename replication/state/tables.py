@@ -303,11 +303,7 @@ class Tables:
         return guarded
 
     def begin_folder(self) -> None:
-        """Makes a local state directory if this process has not used it yet; else checks it.
-
-        Raises:
-            StateError: It cannot be made, or has disappeared.
-        """
+        """Makes a local state directory if this process has not used it yet; else checks it."""
         if self.state_folder is not None:
             self.state_folder.begin()
 
@@ -479,12 +475,7 @@ class Tables:
 
     @contextmanager
     def state_errors(self, verb: str, table: str) -> Iterator[None]:
-        """Turns errors of Spark and delta-rs into a `StateError` that names *table*.
-
-        Raises:
-            DamagedTableError: The table's folder holds something else.
-            StateError: The table cannot be reached or written.
-        """
+        """Turns errors of Spark and delta-rs into a `StateError` that names *table*."""
         path = self.path(table).removeprefix("file:")
         try:
             with table_errors(verb, table, path):
