@@ -145,13 +145,17 @@ public final class Bounded {
     spent.looks = 0;
   }
 
-  /** The same expression with an end in each part that needs one. */
-  static Expression of(Expression expression, boolean isInLambda) {
-    if (expression instanceof Guarded guarded) { // of a step before, which does this itself
-      return isInLambda ? guarded.inLambda() : guarded;
+  /**
+   * The same expression with an end in each part that needs one.
+   *
+   * <p>A step before, which begins its own count, is never within a lambda: a step asks for each
+   * part more than once, also whether it is NULL, and Spark then makes the part before it.
+   */
+  static Expression of(Expression expression) {
+    if (expression instanceof Guarded) { // of a step before, which does this itself
+      return expression;
     }
-    boolean areInLambda = isInLambda || expression instanceof LambdaFunction;
-    Expression at = expression.mapChildren(child -> of(child, areInLambda));
+    Expression at = expression.mapChildren(Bounded::of);
     List<Expression> parts = CollectionConverters.asJava(at.children());
     if (at instanceof RLike) {
       return call("rlike", at, parts);

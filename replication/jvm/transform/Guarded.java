@@ -40,24 +40,13 @@ public final class Guarded extends Expression implements ConditionalExpression, 
   private final String transform;
   private final String part;
   private final boolean isNoted;
-  private final boolean isInLambda; // of a step behind this, whose count goes on in here
   private transient Expression bounded;
 
-  public Guarded(
-      Seq<Expression> children,
-      String transform,
-      String part,
-      boolean isNoted,
-      boolean isInLambda) {
+  public Guarded(Seq<Expression> children, String transform, String part, boolean isNoted) {
     this.children = children;
     this.transform = transform;
     this.part = part;
     this.isNoted = isNoted;
-    this.isInLambda = isInLambda;
-  }
-
-  Guarded inLambda() {
-    return new Guarded(children, transform, part, isNoted, true);
   }
 
   /** Gives {@code spark} the functions that throw and note, whose arguments are the children. */
@@ -73,8 +62,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
                 CollectionConverters.asScala(given.subList(0, ARGUMENTS)).toSeq(),
                 given.get(ARGUMENTS).eval(null).toString(),
                 given.get(ARGUMENTS + 1).eval(null).toString(),
-                name.equals(noting),
-                false);
+                name.equals(noting));
           },
           "scala_udf");
     }
@@ -86,7 +74,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
 
   private Expression bounded() {
     if (bounded == null) {
-      bounded = Bounded.of(child(0), isInLambda);
+      bounded = Bounded.of(child(0));
     }
     return bounded;
   }
@@ -107,9 +95,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
     Object made = null;
     TransformFailure failure = null;
     try {
-      if (!isInLambda) {
-        Bounded.begin();
-      }
+      Bounded.begin();
       made = bounded().eval(row);
     } catch (Throwable e) {
       failure = failure(row, e);
@@ -162,7 +148,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
             "boolean " + isNull + " = true;",
             declared(type, value),
             "try {",
-            isInLambda ? "" : Bounded.class.getName() + ".begin();",
+            Bounded.class.getName() + ".begin();",
             made.code().toString(),
             isNull + " = " + made.isNull() + ";",
             "if (!" + isNull + ") { " + value + " = " + made.value() + "; }",
@@ -224,7 +210,7 @@ public final class Guarded extends Expression implements ConditionalExpression, 
 
   @Override
   public Expression withNewChildrenInternal(IndexedSeq<Expression> children) {
-    return new Guarded(children, transform, part, isNoted, isInLambda);
+    return new Guarded(children, transform, part, isNoted);
   }
 
   @Override
@@ -244,12 +230,12 @@ public final class Guarded extends Expression implements ConditionalExpression, 
 
   @Override
   public int productArity() {
-    return 5;
+    return 4;
   }
 
   @Override
   public Object productElement(int at) {
-    return List.of(children, transform, part, isNoted, isInLambda).get(at);
+    return List.of(children, transform, part, isNoted).get(at);
   }
 
   @Override
@@ -263,12 +249,11 @@ public final class Guarded extends Expression implements ConditionalExpression, 
         && children.equals(guarded.children)
         && transform.equals(guarded.transform)
         && part.equals(guarded.part)
-        && isNoted == guarded.isNoted
-        && isInLambda == guarded.isInLambda;
+        && isNoted == guarded.isNoted;
   }
 
   @Override
   public int hashCode() {
-    return Objects.hash(children, transform, part, isNoted, isInLambda);
+    return Objects.hash(children, transform, part, isNoted);
   }
 }
