@@ -70,7 +70,7 @@ class FlowStatus:
     troubles: tuple[OpenTrouble, ...]
     end: End | None = None
     liveness: Answer | None = None
-    witness: LeaseGroup | None = None
+    group: LeaseGroup | None = None
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
@@ -92,12 +92,12 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
     return FlowStatus(flow, process, troubles, end or None)
 
 
-def witnessed(status: FlowStatus, witness: LeaseGroup, state_dir: str) -> FlowStatus:
+def with_group(status: FlowStatus, group: LeaseGroup, state_dir: str) -> FlowStatus:
     """Returns *status*, by the tables, with what the group of the flow's lease says of it."""
     process = status.process
     if process is None or process.released is not None:
         return status
-    return replace(status, witness=witness, liveness=witness.of(process.instance(state_dir)))
+    return replace(status, group=group, liveness=group.of(process.instance(state_dir)))
 
 
 def troubles_of(
