@@ -25,7 +25,8 @@ from replication.serve.answers import (
     heartbeat_answer,
     steps,
 )
-from replication.serve.asked import (
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
+from replication.serve.dependencies import (
     FLOW_FIGURES,
     GROUP_FIGURES,
     PARTITION_FIGURES,
@@ -36,7 +37,7 @@ from replication.serve.asked import (
     FlowWish,
     GroupPartitionWish,
     GroupWish,
-    KnownSight,
+    KnownSnapshots,
     OneFlow,
     OneGroup,
     OneSeen,
@@ -52,9 +53,8 @@ from replication.serve.asked import (
     epoch_seconds,
     page_of,
 )
-from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
 from replication.serve.questions import Questions, alias_of
-from replication.serve.sight import FIGURES, FlowSnapshot
+from replication.serve.snapshots import FIGURES, FlowSnapshot
 
 Item = TypeVar("Item")
 
@@ -65,7 +65,7 @@ TopicName = Annotated[str, Path(max_length=249, description="The upstream topic.
 
 
 @router.get("/flows", response_model=schemas.PageDocument[schemas.FlowDocument])
-def flows(known: KnownSight, wish: FlowWish) -> dict[str, Any]:
+def flows(known: KnownSnapshots, query: FlowWish) -> dict[str, Any]:
     """Returns all flows of the configuration, with their figures."""
     sights = [known.see(flow) for flow in known.flows]
     values: dict[str, Callable[[FlowSnapshot], Value]] = {
@@ -73,7 +73,7 @@ def flows(known: KnownSight, wish: FlowWish) -> dict[str, Any]:
         "state": lambda seen: seen.state,
         **{name: _figure_of_flow(name) for name in FLOW_FIGURES},
     }
-    page = page_of(sights, wish, lambda seen: str(seen.flow), values)
+    page = page_of(sights, query, lambda seen: str(seen.flow), values)
     ages = [seen.observation.as_of for seen in sights if seen.observation]
     return {
         "items": [flow_answer(seen) for seen in page.items],
@@ -93,7 +93,7 @@ def flow(seen: OneSeen) -> dict[str, Any]:
 @router.get(
     "/flows/{source}/{target}/topics", response_model=schemas.PageDocument[schemas.TopicDocument]
 )
-def topics(seen: OneSeen, wish: TopicWish, state: TopicState | None = None) -> dict[str, Any]:
+def topics(seen: OneSeen, query: TopicWish, state: TopicState | None = None) -> dict[str, Any]:
     """Returns the topics of a flow, those first that lag most."""
     found = seen.observation.topics if seen.observation else ()
     wanted = [topic for topic in found if state in {None, topic.state}]
@@ -102,7 +102,7 @@ def topics(seen: OneSeen, wish: TopicWish, state: TopicState | None = None) -> d
         "state": lambda topic: topic.state,
         **{name: _figure(name) for name in TOPIC_FIGURES},
     }
-    page = page_of(wanted, wish, lambda topic: topic.topic, values)
+    page = page_of(wanted, query, lambda topic: topic.topic, values)
     return _page(seen, page, topic_document)
 
 
@@ -125,7 +125,7 @@ def partitions(
     flow: OneFlow,
     asked: Asked,
     topic: TopicName,
-    wish: PartitionWish,
+    query: PartitionWish,
     live: Annotated[bool, Query(description="Ask both clusters for the log ends now.")] = False,  # noqa: FBT002 - a query
 ) -> dict[str, Any]:
     """Returns the partitions of a topic, those first that lag most.
@@ -140,7 +140,7 @@ def partitions(
         "state": lambda part: part.state,
         **{name: _figure(name) for name in PARTITION_FIGURES},
     }
-    page = page_of(found.partitions, wish, lambda part: f"{part.partition:010}", values)
+    page = page_of(found.partitions, query, lambda part: f"{part.partition:010}", values)
     answer = _page(seen, page, to_json)
     if live and found.remote:
         numbers = [part.partition for part in page.items]
@@ -155,14 +155,14 @@ def partitions(
 @router.get(
     "/flows/{source}/{target}/groups", response_model=schemas.PageDocument[schemas.GroupDocument]
 )
-def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
+def groups(seen: OneSeen, query: GroupWish) -> dict[str, Any]:
     """Returns the consumer groups of a flow, those first that would miss most."""
     found = seen.observation.groups if seen.observation else ()
     values: dict[str, Callable[[Any], Value]] = {
         "group": lambda group: group.group,
         **{name: _figure(name) for name in GROUP_FIGURES},
     }
-    page = page_of(found, wish, lambda group: group.group, values)
+    page = page_of(found, query, lambda group: group.group, values)
     return _page(seen, page, to_json)
 
 
@@ -176,7 +176,7 @@ def group(
     flow: OneFlow,
     asked: Asked,
     group: OneGroup,
-    wish: GroupPartitionWish,
+    query: GroupPartitionWish,
 ) -> dict[str, Any]:
     """Returns where a group is on both clusters, by partition; both clusters are asked now."""
     rows, problems = asked.group(flow, group)
@@ -188,7 +188,7 @@ def group(
         "partition": lambda row: f"{row['topic']} {row['partition']:010}",
         "lag": lambda row: row["source"]["lag"],
     }
-    page = page_of(rows, wish, lambda row: f"{row['topic']} {row['partition']:010}", values)
+    page = page_of(rows, query, lambda row: f"{row['topic']} {row['partition']:010}", values)
     answer = _page(seen, page, dict)
     return {**answer, "as_of": text_of(time.time()), "stale": False, "problems": problems}
 
@@ -202,7 +202,7 @@ def positions(
     seen: OneSeen,
     flow: OneFlow,
     asked: Asked,
-    wish: PositionWish,
+    query: PositionWish,
     topic: Annotated[str, Query(max_length=249, description="Only this topic.")] = "",
 ) -> dict[str, Any]:
     """Returns where the partitions of a flow stand, by its offset map."""
@@ -216,7 +216,7 @@ def positions(
         "lag": lambda one: one.lag,
         "state": lambda one: one.state,
     }
-    page = page_of(found.positions, wish, name_of, values)
+    page = page_of(found.positions, query, name_of, values)
     answer = _page(seen, page, lambda one: one.document())
     now = {"as_of": text_of(time.time()), "stale": False}
     return {**answer, **now, "problems": list(found.problems)}
@@ -277,7 +277,7 @@ def registries(flow: OneFlow, asked: Asked) -> dict[str, Any]:
 
 @router.get("/events", response_model=schemas.PageDocument[schemas.EventDocument])
 async def events(
-    known: KnownSight, asked: Asked, wish: EventWish, chosen: Annotated[Chosen, Query()]
+    known: KnownSnapshots, asked: Asked, query: EventWish, chosen: Annotated[Chosen, Query()]
 ) -> dict[str, Any]:
     """Returns the events of all flows, the newest first; waits for one if asked to."""
 
@@ -290,7 +290,7 @@ async def events(
     while not rows and time.monotonic() < until:
         await asyncio.sleep(_LOOK_SECONDS)
         rows = await asyncio.to_thread(find)
-    page = page_of(rows, wish, _name_of_event, {"at": lambda row: row["at"]})
+    page = page_of(rows, query, _name_of_event, {"at": lambda row: row["at"]})
     return {
         "items": list(page.items),
         "next": page.next,
@@ -316,7 +316,7 @@ def _name_of_event(row: Mapping[str, Any]) -> str:
 
 
 @router.get("/clusters", response_model=list[schemas.ClusterOfFlowsDocument])
-def clusters(known: KnownSight, asked: Asked) -> list[dict[str, Any]]:
+def clusters(known: KnownSnapshots, asked: Asked) -> list[dict[str, Any]]:
     """Returns all clusters, and what the owner of each flow says of them."""
     sights = [known.see(flow) for flow in known.flows]
     seen = list(clusters_of(sights))
@@ -331,17 +331,17 @@ def clusters(known: KnownSight, asked: Asked) -> list[dict[str, Any]]:
 
 
 @router.get("/heartbeats", response_model=list[schemas.HeartbeatDocument])
-def heartbeats(known: KnownSight) -> list[dict[str, Any]]:
+def heartbeats(known: KnownSnapshots) -> list[dict[str, Any]]:
     """Returns the newest heartbeat of each flow on its target."""
     return [heartbeat_answer(known.see(flow), time.time()) for flow in known.flows]
 
 
 @router.get("/configuration", response_model=schemas.PageDocument[schemas.SettingDocument])
-def configuration(asked: Asked, wish: SettingWish) -> dict[str, Any]:
+def configuration(asked: Asked, query: SettingWish) -> dict[str, Any]:
     """Returns every key of the configuration, as written or by default; secrets are masked."""
     rows = asked.settings()
     by = {"key": lambda row: row["key"], "origin": lambda row: row["origin"]}
-    page = page_of(rows, wish, lambda row: row["key"], by)
+    page = page_of(rows, query, lambda row: row["key"], by)
     return {
         "items": list(page.items),
         "next": page.next,

@@ -56,7 +56,7 @@ DOORS = {
         "metadata",
         "observe.clocks",
         "observe.observer",
-        "observe.sight",
+        "observe.flow_observer",
         "outages",
         "publisher",
         "replicate.generations",
