@@ -41,7 +41,6 @@ from replication.model import Flow, Job, runs
 from replication.spark.acknowledged import is_on_class_path
 from replication.spark.session import SparkStart, driver_jvm, end_log
 from replication.state.claim import Claim, ClaimStep, LeaseName, leave, process_name
-from replication.state.delta import is_quick, open_reader
 from replication.state.executions import (
     EXECUTIONS,
     Ending,
@@ -54,6 +53,7 @@ from replication.state.executions import (
 )
 from replication.state.folder import local_path
 from replication.state.lease import executors_here
+from replication.state.readers import is_quick, open_reader
 from replication.state.requests import is_stop_file_there
 from replication.state.table_reader import StateReader
 from replication.state.tables import Tables, now, reader_of

@@ -31,7 +31,7 @@ from replication.model import TopicPartition
 from replication.offsets.guard import StartOffset
 from replication.offsets.map import NoAnswer, quality
 from replication.offsets.moved import GOALS, Goal, parse_goal, read_goals
-from replication.state.delta import open_reader
+from replication.state.readers import open_reader
 from replication.state.requests import request_acceptance, request_moves
 from replication.topics.topic_plan import TopicPlan
 

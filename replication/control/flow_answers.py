@@ -23,9 +23,9 @@ from replication.figures.observation import ENDED, Figures, FlowState, TopicFigu
 from replication.figures.status_store import StatusEntry
 from replication.kafka.status_topic import StatusReader
 from replication.model import Flow, Part
-from replication.state.delta import is_quick, open_reader
 from replication.state.executions import Ending
 from replication.state.folder import check_begun
+from replication.state.readers import is_quick, open_reader
 
 SeenState = FlowState | Literal["silent", "unknown"]
 Health = Literal["ok", "degraded", "bad", "unknown"]

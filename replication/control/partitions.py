@@ -25,7 +25,7 @@ def partitions_now(flow: FlowConfig) -> int:
 def partitions_then(config: MirrorConfig, flow: FlowConfig) -> int:
     """Returns how many partitions *flow* replicated in its last generation; 0 if there was none."""
     # Imported here because only a start without an answer needs what reads tables.
-    from replication.state.delta import open_reader  # noqa: PLC0415
+    from replication.state.readers import open_reader  # noqa: PLC0415
 
     with open_reader(config.access) as state:
         rows = state.rows("topics", flow.flow)

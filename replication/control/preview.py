@@ -20,7 +20,7 @@ from replication.kafka.jvm import shared_jvm
 from replication.mm2.filters import NameFilter
 from replication.model import TopicPartition
 from replication.positions.expire import find_at_risk
-from replication.state.delta import is_quick, open_reader
+from replication.state.readers import is_quick, open_reader
 from replication.topics.selection import remote_topics, writers_of
 from replication.topics.topic_plan import find_topic_loops
 

@@ -11,7 +11,7 @@ from replication.kafka.cluster import Cluster
 from replication.kafka.registry import Registry
 from replication.model import Flow
 from replication.schemas.difference import RegistryDifference
-from replication.state.delta import open_reader
+from replication.state.readers import open_reader
 from replication.state.schema_rows import SCHEMA_IDS
 from replication.topics.selection import remote_topics
 from replication.upkeep.schemas import PreservedSchemas

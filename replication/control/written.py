@@ -9,8 +9,8 @@ from typing import Any
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.foreign_json import in_json
 from replication.state.claim import instance_id
-from replication.state.delta import open_reader
 from replication.state.folder import local_path
+from replication.state.readers import open_reader
 from replication.state.requests import await_written
 from replication.state.table_reader import StateReader
 

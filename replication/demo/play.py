@@ -51,7 +51,7 @@ from replication.demo.workload import (
 )
 from replication.errors import FlowError, ReplicationError, SetupError
 from replication.model import Flow, Mode
-from replication.state.delta import open_reader
+from replication.state.readers import open_reader
 
 # What the demo prints: its steps, the table of findings, and how to connect.
 

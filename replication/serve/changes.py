@@ -39,7 +39,7 @@ from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES, ProblemError
 from replication.serve.dependencies import Asked, ChangeWish, ListQuery, OneFlow, Value, page_of
 from replication.serve.questions import Questions
 from replication.serve.security import caller_of
-from replication.state.delta import is_quick
+from replication.state.readers import is_quick
 
 if TYPE_CHECKING:
     from replication.control.moves import MovePlan

@@ -29,9 +29,9 @@ from replication.offsets.guard import StartOffset
 from replication.offsets.moved import Goal
 from replication.serve.answers import FRESH_DAYS, freshness_answer
 from replication.serve.bounds import ProblemError
-from replication.state.delta import is_quick, open_reader
 from replication.state.figures_table import count_minutes, stored_figures
 from replication.state.folder import check_begun
+from replication.state.readers import is_quick, open_reader
 from replication.state.requests import request_acceptance, request_moves
 from replication.topics.topic_plan import TopicPlan
 

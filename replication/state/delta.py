@@ -1,8 +1,7 @@
-"""Delta tables by delta-rs, and the reader that a command takes: without Spark where it can."""
+"""Delta tables by delta-rs, and a reader of them."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -292,29 +291,3 @@ def delta_table(storage: Storage, table: str, known: KnownTables | None = None) 
     if storage.is_local:
         return LocalTable(Path(uri), known)
     return RemoteTable(uri, storage.options, known)
-
-
-def is_quick(access: StateAccess) -> bool:
-    """Returns whether the tables of a state directory answer at once: without Spark."""
-    return storage_for(access).is_quick
-
-
-@contextmanager
-def open_reader(access: StateAccess) -> Iterator[StateReader]:
-    """Yields a reader of a state directory for the block; starts a Spark session only if it must.
-
-    Args:
-        access: The state directory.
-
-    Raises:
-        StateError: The tables cannot be read.
-    """
-    storage = storage_for(access)
-    if storage.is_quick:
-        yield DeltaReader(access.state_dir, storage)
-        return
-    # Imported here because importing Spark takes as long as an answer without it.
-    from replication.state.tables import open_spark_reader  # noqa: PLC0415
-
-    with open_spark_reader(storage) as reader:
-        yield reader

@@ -25,7 +25,7 @@ from replication.demo.workload import LatencyProbe, create_topic, percentile, pl
 from replication.errors import ReplicationError
 from replication.kafka.cluster import Cluster
 from replication.model import TopicPartition
-from replication.state.delta import open_reader
+from replication.state.readers import open_reader
 from tests.soak.load import PLAIN, RECORD_BYTES, Load, patient_cluster
 from tests.soak.verdict import Verdict, judge_topic
 from tests.support.mirror_files import FLOW

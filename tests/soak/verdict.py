@@ -8,8 +8,8 @@ from replication.config.state_access import StateAccess
 from replication.demo.compare import compare
 from replication.model import TopicPartition
 from replication.offsets.map import OffsetMap
-from replication.state.delta import open_reader
 from replication.state.figures_table import stored_figures
+from replication.state.readers import open_reader
 from replication.state.table_reader import StateReader
 from tests.soak.scene import Scene
 from tests.support.commands import QUICK_START

@@ -32,7 +32,7 @@ from replication.kafka.jvm import shared_jvm
 from replication.kafka.user_classes import rejected_properties
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Continuous
-from replication.state.delta import open_reader
+from replication.state.readers import open_reader
 from replication.topics.acls import YOURS
 
 AT_ONCE: Final = 8
