@@ -61,8 +61,7 @@ from replication.flows.run_summary import RunSummary
 from replication.flows.supervised import HeadStart
 from replication.java import java_class
 from replication.kafka.cluster import Cluster
-from replication.kafka.jvm import is_submitted
-from replication.kafka.user_classes import ask_java, class_problems, rejected_properties
+from replication.kafka.jvm import ask_java, class_problems, is_submitted, rejected_properties
 from replication.kafka.watch import Watches
 from replication.log import Log, LogFormat, LogLevel, configure
 from replication.mm2.policy import ask_with

@@ -103,4 +103,4 @@ def main() -> None:
 
 
 def _ask_java(custom: CustomClass, method: str, arguments: tuple[str, ...]) -> Any:  # noqa: ANN401
-    return import_module("replication.kafka.user_classes").ask_java(custom, method, arguments)
+    return import_module("replication.kafka.jvm").ask_java(custom, method, arguments)

@@ -25,8 +25,7 @@ from replication.control.machine import look, problems, start_problems, warnings
 from replication.control.sizing import size_start
 from replication.deploy.arguments import DRIVER_MEMORY, driver_memory, megabytes, parse, settings
 from replication.errors import ConfigError, SetupError, StateError
-from replication.kafka.jvm import kafka_jars, open_jvm
-from replication.kafka.user_classes import class_problems, rejected_properties
+from replication.kafka.jvm import class_problems, kafka_jars, open_jvm, rejected_properties
 from replication.model import RECORDS, Job, Mode, is_local_mode
 from replication.state.folder import folder_obstacle, local_path
 from replication.state.locks import refuse_second_process

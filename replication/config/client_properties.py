@@ -4,17 +4,18 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from replication.config.clients.java_keys import (
+from replication.config.client_keys import (
     BY_ROLE,
     CHOICES,
     JAVA_KEYS,
     ROLES,
     SECURITY,
+    ClientProperties,
     Role,
     is_replaced,
+    is_secret,
     replacement,
 )
-from replication.config.clients.secrets import ClientProperties, is_secret
 from replication.config.ignored import ignored_reason
 from replication.config.keys import KEYS
 from replication.config.values import Diagnostics, Raw, closest, items, known, one_of, text

@@ -11,8 +11,7 @@ from typing import Any, Final
 
 import yaml
 
-from replication.config.clients.java_keys import JAVA_KEYS
-from replication.config.clients.secrets import MASK, is_secret
+from replication.config.client_keys import JAVA_KEYS, MASK, is_secret
 from replication.config.field_keys import scope_of, translate
 from replication.config.file import read_bytes
 from replication.config.flat import flat_settings

@@ -9,8 +9,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from replication.config.client_keys import SECURITY
 from replication.config.client_properties import client_property
-from replication.config.clients.java_keys import SECURITY
 from replication.config.config_key import MIRROR
 from replication.config.ignored import REMOVED, WORKER_KEY
 from replication.config.topic_settings import DEFAULT_POLICY, IDENTITY_POLICIES

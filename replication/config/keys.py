@@ -4,7 +4,7 @@ import textwrap
 from collections.abc import Iterator
 from typing import Final
 
-from replication.config.clients.java_keys import BY_ROLE, SECURITY
+from replication.config.client_keys import BY_ROLE, SECURITY
 from replication.config.config_key import NOT_MM2, ConfigKey, keys_of
 from replication.config.group_settings import (
     GroupsConfig,

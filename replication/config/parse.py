@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Any, Final, TypeVar, cast, get_type_hints
 
-from replication.config.checks import check_clusters, check_flow, check_state_dir
-from replication.config.clients.secrets import is_secret
+from replication.config.checks import check_clusters, check_flow, check_flows, check_state_dir
+from replication.config.client_keys import is_secret
 from replication.config.config_key import ConfigKey, Keys, declared_keys
 from replication.config.field_keys import TARGETS
-from replication.config.flow_conflicts import check_flows
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.keys import KEYS
 from replication.config.metrics_settings import (

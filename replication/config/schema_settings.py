@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Final, Literal
 from urllib.parse import urlsplit
 
-from replication.config.clients.secrets import MASK
+from replication.config.client_keys import MASK
 from replication.config.config_key import NOT_MM2, choice, names, patterns, text
 from replication.config.values import items
 from replication.config.values import text as written

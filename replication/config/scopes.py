@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Final, cast
 
+from replication.config.client_keys import JAVA_KEYS, SECURITY, Role
 from replication.config.client_properties import (
     check_property,
     client_property,
@@ -15,7 +16,6 @@ from replication.config.client_properties import (
     misplaced,
     without_override,
 )
-from replication.config.clients.java_keys import JAVA_KEYS, SECURITY, Role
 from replication.config.field_keys import TARGETS, translate
 from replication.config.ignored import NEVER, REMOVED, ignored_reason
 from replication.config.keys import KEYS

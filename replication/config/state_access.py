@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, get_args
 
-from replication.config.clients.secrets import ClientProperties
+from replication.config.client_keys import ClientProperties
 from replication.config.config_key import NOT_MM2, ConfigKey
 from replication.config.values import Diagnostics, Raw, known, text
 

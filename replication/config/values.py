@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 from typing import Final, NoReturn
 
-from replication.config.clients.secrets import MASK, is_secret
+from replication.config.client_keys import MASK, is_secret
 from replication.config.config_key import ConfigKey
 from replication.errors import ConfigError, printable
 from replication.mm2.filters import COMMENT, impossible, pattern_problem

@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replication.config.clients.jaas import JaasError, parse_jaas
-from replication.config.clients.java_keys import Role, with_defaults
+from replication.config.client_keys import JaasError, Role, parse_jaas, with_defaults
 from replication.config.tree import MirrorConfig
 from replication.mm2.policy import CustomClass
 

@@ -22,7 +22,7 @@ from replication.config.changes import (
     partition_of,
     problems_of,
 )
-from replication.config.flow_conflicts import endless_loops
+from replication.config.checks import endless_loops
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import closest
 from replication.control.changed import known_in_force

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
-from replication.config.clients.secrets import SPARK_REDACTION
+from replication.config.client_keys import SPARK_REDACTION
 from replication.config.flat import parse_properties
 from replication.config.home import (
     OUR_JAR,

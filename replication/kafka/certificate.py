@@ -8,7 +8,7 @@ from typing import Final
 from py4j.java_gateway import JavaObject, JVMView
 from py4j.protocol import Py4JError
 
-from replication.config.clients.java_keys import with_defaults
+from replication.config.client_keys import with_defaults
 from replication.errors import first_line
 from replication.figures.lag import utc
 from replication.java import java_class

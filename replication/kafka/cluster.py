@@ -29,8 +29,7 @@ from replication.kafka.api import (
     Listing,
     Settings,
 )
-from replication.kafka.calls import Calls
-from replication.kafka.clients import is_secured
+from replication.kafka.calls import Calls, is_secured
 from replication.kafka.diagnosis import NOT_FOUND, RETRIABLE, CallError
 from replication.model import Isolation, NewTopic, Topic, TopicPartition
 

@@ -41,7 +41,7 @@ from confluent_kafka.admin import (
 )
 from confluent_kafka.admin import NewTopic as KafkaNewTopic
 
-from replication.config.clients.librdkafka import librdkafka_properties
+from replication.config.client_keys import librdkafka_properties
 from replication.kafka.api import (
     EARLIEST,
     LATEST,

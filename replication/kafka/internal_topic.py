@@ -8,10 +8,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from replication.config.clients.java_keys import PRODUCER_ONLY
+from replication.config.client_keys import PRODUCER_ONLY
 from replication.kafka.api import WRITE_TOPIC, ClientError, ClientFailure, KafkaRecord, RecordSender
-from replication.kafka.calls import timeout_s
-from replication.kafka.clients import open_sender
+from replication.kafka.calls import open_sender, timeout_s
 from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.diagnosis import TOO_LARGE, CallError, call_error
 from replication.kafka.reach import bound_s, reach_of

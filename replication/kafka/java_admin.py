@@ -14,7 +14,7 @@ from typing import ClassVar, Final
 from py4j.java_gateway import JVMView
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from replication.config.clients.java_keys import with_defaults
+from replication.config.client_keys import with_defaults
 from replication.errors import SetupError
 from replication.java import java_class
 from replication.kafka.api import DESCRIBE_PRODUCERS, Call, ClientError, ClientFailure

@@ -12,7 +12,7 @@ from typing import Final, TypeVar
 
 from py4j.java_gateway import JavaObject, JVMView
 
-from replication.config.clients.java_keys import with_defaults
+from replication.config.client_keys import with_defaults
 from replication.java import java_class
 from replication.kafka.api import (
     READ_PARTITIONS,
@@ -22,8 +22,7 @@ from replication.kafka.api import (
     ClientFailure,
     KafkaRecord,
 )
-from replication.kafka.calls import timeout_s
-from replication.kafka.clients import open_records
+from replication.kafka.calls import open_records, timeout_s
 from replication.kafka.diagnosis import (
     OWN_END,
     RETRIABLE,

@@ -19,7 +19,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 from urllib.parse import quote, unquote, urlencode, urlsplit
 
 from replication.backoff import Backoff
-from replication.config.clients.secrets import MASK
+from replication.config.client_keys import MASK
 from replication.config.schema_settings import OWN, TRUSTED, URL, USER, RegistryConfig
 from replication.errors import ClusterError, first_line, printable
 from replication.foreign_json import read_json, whole

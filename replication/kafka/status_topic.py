@@ -12,7 +12,7 @@ from functools import partial
 from threading import RLock
 from typing import Final
 
-from replication.config.clients.java_keys import PRODUCER_ONLY
+from replication.config.client_keys import PRODUCER_ONLY
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import NoAnswerError
 from replication.figures.lag import Skew, SkewMeter, worst
@@ -25,7 +25,7 @@ from replication.kafka.api import (
     Records,
     RecordSender,
 )
-from replication.kafka.clients import open_records, open_sender
+from replication.kafka.calls import open_records, open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.internal_topic import faults_of

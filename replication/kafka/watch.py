@@ -17,10 +17,10 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
-from replication.config.clients.java_keys import QUICK_RETURN
+from replication.config.client_keys import QUICK_RETURN
 from replication.errors import ReplicationError
 from replication.kafka.api import Admin, Call, ClientError, ClientFailure
-from replication.kafka.clients import open_admin
+from replication.kafka.calls import open_admin
 from replication.kafka.cluster import DENIED
 from replication.kafka.diagnosis import call_error
 from replication.kafka.reach import MUTE, Silence, reach_of

@@ -8,7 +8,7 @@ from datetime import datetime, timezone
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from replication.config.clients.secrets import MASK, is_secret
+from replication.config.client_keys import MASK, is_secret
 from replication.config.file import read_settings
 from replication.config.keys import KEYS
 from replication.config.tree import FlowConfig, MirrorConfig

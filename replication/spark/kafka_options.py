@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from replication.config.clients.java_keys import with_defaults
+from replication.config.client_keys import with_defaults
 from replication.model import Flow, TopicPartition
 
 # What clients may have on its way to a cluster that is far away.

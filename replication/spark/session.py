@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 from pyspark.sql.utils import is_remote
 
-from replication.config.clients.secrets import SPARK_REDACTION
+from replication.config.client_keys import SPARK_REDACTION
 from replication.config.home import (
     OUR_JAR,
     connector_jars,

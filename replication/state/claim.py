@@ -23,7 +23,7 @@ from typing import Final, Literal
 
 from py4j.java_gateway import JVMView
 
-from replication.config.clients.java_keys import with_defaults
+from replication.config.client_keys import with_defaults
 from replication.errors import ClusterError
 from replication.kafka.api import JOIN_GROUP, ClientFailure
 from replication.kafka.diagnosis import CallError, call_error

@@ -12,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 from replication.backoff import Backoff
 from replication.config.changes import Paused
-from replication.config.flow_conflicts import END_LOOPS, endless_loops
+from replication.config.checks import END_LOOPS, endless_loops
 from replication.config.tree import FlowConfig
 from replication.mm2.filters import NameFilter
 from replication.model import Chain, Flow, NewTopic, Topic, TopicPartition, TopicSetting

@@ -24,7 +24,7 @@ ROUNDS = 7
 COMMAND = """
 import os, sys, time
 from pathlib import Path
-from replication.kafka.clients import open_admin
+from replication.kafka.calls import open_admin
 java = sys.argv[2] == "java"
 admin = open_admin({"bootstrap.servers": sys.argv[1]}, "bench", 30, prefers_java=java)
 admin.listing(30)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from replication.kafka import clients
+from replication.kafka import calls
 from replication.kafka.cluster import Cluster
 from tests.support.flows import RunningFlow
 from tests.support.local import Clusters
@@ -38,5 +38,5 @@ def name() -> str:
 @pytest.fixture(params=["confluent-kafka", "Java"])
 def each_client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """The client of each test: every rule holds for both."""
-    monkeypatch.setattr(clients, "is_secured", lambda _: request.param == "Java")
+    monkeypatch.setattr(calls, "is_secured", lambda _: request.param == "Java")
     return str(request.param)

@@ -13,8 +13,8 @@ import pytest
 
 from replication import errors
 from replication.cli.main import main
+from replication.config.client_keys import JAVA_KEYS
 from replication.config.client_properties import client_property
-from replication.config.clients.java_keys import JAVA_KEYS
 from replication.config.file import load
 from replication.config.ignored import IGNORED, REMOVED
 from replication.config.keys import KEYS

@@ -49,30 +49,30 @@ DOORS = {
     "deploy": {"arguments"},
     "serve": {"run", "tokens"},
     "flows": {
-        "flow_metrics",
         "checkpoints",
         "context",
+        "flow_metrics",
         "heartbeats",
         "metadata",
         "observe.clocks",
-        "observe.observer",
         "observe.flow_observer",
+        "observe.observer",
         "outages",
         "publisher",
         "replicate.generations",
         "replicate.loop",
-        "supervised",
         "run_summary",
+        "supervised",
     },
     "positions": {
         "compare",
         "expire",
         "find",
+        "flow_clients",
         "measure",
         "originals",
         "place",
         "refine",
-        "flow_clients",
         "survey",
     },
     "upkeep": {"groups", "prepare", "schemas", "settings"},
@@ -80,7 +80,6 @@ DOORS = {
         "change_files",
         "claim",
         "cluster_ids",
-        "delta",
         "engine_mark",
         "executions",
         "figures_table",
@@ -91,6 +90,7 @@ DOORS = {
         "locks",
         "maintenance",
         "offset_table",
+        "readers",
         "requests",
         "schema_rows",
         "storage",
@@ -113,20 +113,15 @@ DOORS = {
         "registry",
         "single_record",
         "status_topic",
-        "user_classes",
         "watch",
     },
     "config": {
         "changes",
         "checks",
-        "clients.jaas",
-        "clients.java_keys",
-        "clients.librdkafka",
-        "clients.secrets",
+        "client_keys",
         "convert",
         "file",
         "flat",
-        "flow_conflicts",
         "group_settings",
         "home",
         "keys",
@@ -156,7 +151,7 @@ def modules() -> dict[str, Path]:
 
 
 def folder(module: str) -> str:
-    """``replication.config.clients.jaas`` is of config, ``jobs.mirror`` of jobs."""
+    """``replication.config.client_keys`` is of config, ``jobs.mirror`` of jobs."""
     top, *rest = module.split(".")
     return rest[0] if top == "replication" and rest else top
 

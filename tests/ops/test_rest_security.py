@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from replication.config.clients.secrets import MASK
+from replication.config.client_keys import MASK
 from replication.errors import SetupError, StateError
 from replication.serve.run import open_listener
 from replication.serve.snapshots import FlowSnapshot

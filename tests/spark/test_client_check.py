@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.file import load_config
 from replication.control.clients import clients_of
-from replication.kafka.user_classes import rejected_properties
+from replication.kafka.jvm import rejected_properties
 from replication.spark.session import jvm_of
 from tests.support.commands import replication
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.clients.java_keys import (
+from replication.config.client_keys import (
     BY_ROLE,
     DEFAULTS,
     QUICK_RETURN,
     Role,
+    librdkafka_properties,
     with_defaults,
 )
-from replication.config.clients.librdkafka import librdkafka_properties
 from replication.control.clients import clients_of
 from replication.model import Flow, TopicPartition
 from replication.spark.kafka_options import sink_options, source_options
@@ -34,7 +34,7 @@ GIVEN = {
     "java_clients.py",
     "ownership.py",
 }
-"""Of these, `kafka/clients.py` and `state/claim.py` give the properties."""
+"""Of these, `kafka/calls.py` and `state/claim.py` give the properties."""
 
 OF_AN_ANSWER = {"delivery.timeout.ms", "linger.ms"}
 """Of the producers of internal topics, which wait for each answer."""

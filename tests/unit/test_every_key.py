@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from replication.config.clients.java_keys import BY_ROLE, is_replaced
+from replication.config.client_keys import BY_ROLE, is_replaced
 from replication.config.config_key import ConfigKey, declared_keys
 from replication.config.keys import KEYS
 from replication.config.tree import MirrorConfig

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.clients.secrets import MASK, SPARK_REDACTION
+from replication.config.client_keys import MASK, SPARK_REDACTION
 from replication.config.file import load
 from tests.support.settings import ONE_FLOW, parse_settings, problems_of
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.config.clients.jaas import JaasError, parse_jaas
+from replication.config.client_keys import JaasError, parse_jaas
 
 
 @pytest.mark.parametrize(

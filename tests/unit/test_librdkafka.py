@@ -2,7 +2,7 @@
 
 import pytest
 
-from replication.config.clients.librdkafka import librdkafka_properties
+from replication.config.client_keys import librdkafka_properties
 from replication.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

@@ -5,7 +5,7 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.config.flow_conflicts import endless_loops
+from replication.config.checks import endless_loops
 
 Edges = dict[tuple[str, str], bool]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replication.config.clients.java_keys import JAVA_KEYS
+from replication.config.client_keys import JAVA_KEYS
 from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.values import Diagnostics

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.clients.java_keys import JAVA_KEYS
+from replication.config.client_keys import JAVA_KEYS
 from replication.config.convert import converted
 from replication.config.file import load
 from replication.config.ignored import CHAINS, IGNORED, NEVER, REMOVED

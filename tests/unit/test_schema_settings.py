@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from replication.config.clients.secrets import SPARK_REDACTION, is_secret
+from replication.config.client_keys import SPARK_REDACTION, is_secret
 from replication.config.schema_settings import PASSWORD, USER
 from tests.support.settings import ONE_FLOW, parse_settings, problems_of
 

@@ -4,8 +4,7 @@ import pickle
 
 import pytest
 
-from replication.config.clients.java_keys import JAVA_KEYS
-from replication.config.clients.secrets import MASK, ClientProperties, is_secret, mask
+from replication.config.client_keys import JAVA_KEYS, MASK, ClientProperties, is_secret, mask
 from replication.config.parse import parse
 from replication.config.values import Diagnostics
 from replication.errors import ConfigError

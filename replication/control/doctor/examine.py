@@ -28,8 +28,7 @@ from replication.control.machine import open_files_limit, slots_of
 from replication.control.overrides import check_loops
 from replication.control.sizing import shared_tasks
 from replication.errors import ConfigError, ReplicationError, SetupError
-from replication.kafka.jvm import shared_jvm
-from replication.kafka.user_classes import rejected_properties
+from replication.kafka.jvm import rejected_properties, shared_jvm
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Continuous
 from replication.state.readers import open_reader

@@ -14,7 +14,7 @@ from typing import Final, Literal, NamedTuple
 
 from pyspark.sql import functions as F
 
-from replication.config.clients.java_keys import most_request_bytes
+from replication.config.client_keys import most_request_bytes
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import QueryError

@@ -24,7 +24,7 @@ from replication.kafka.api import (
     LogOffset,
     Records,
 )
-from replication.kafka.clients import open_admin, open_records, open_sender
+from replication.kafka.calls import open_admin, open_records, open_sender
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import UNREACHABLE, CallError
 from replication.kafka.java_clients import JavaRecords

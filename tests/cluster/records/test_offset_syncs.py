@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from replication.flows.checkpoints import Checkpoints
 from replication.flows.replicate.map_writer import offset_syncs_topic
 from replication.kafka.api import RecordSender
-from replication.kafka.clients import open_sender
+from replication.kafka.calls import open_sender
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
 from replication.model import Committed, TopicPartition

@@ -1,1 +1,0 @@
-"""Kafka client properties in Java's and librdkafka's dialects. Pure."""
