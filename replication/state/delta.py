@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from arro3.core import Array, DataType, Field, RecordBatch, Schema, Table
-from deltalake import DeltaTable, QueryBuilder, write_deltalake
+from deltalake import CommitProperties, DeltaTable, QueryBuilder, write_deltalake
 from deltalake import Field as StoredField
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 
@@ -103,27 +103,43 @@ class RemoteTable:
         return _query(table, sql)
 
     def append(self, rows: Rows, schema: str) -> int:
-        batch, table = _batch(rows, schema), None
+        batch = _batch(rows, schema)
+        if not self.exists():
+            self._create(batch)
         for attempt in range(1, self.attempts + 1):
-            table = self._open() if self.exists() else None
+            table = self._open()
             try:
                 write_deltalake(
-                    table or self._uri,
+                    table,
                     Table.from_batches([batch]),
-                    partition_by=self._partitions or None,
                     mode="append",
                     schema_mode="merge",  # a table of an earlier version
-                    configuration=self._properties,
-                    storage_options=None if table else self._options,
                 )
             except CommitFailedError:
                 if attempt == self.attempts:
                     raise
             else:
                 break
-        table = table or self._open()
         self._known.check(self._name, self._uri, None, _met(table))
         return _mergeable(table)
+
+    def _create(self, batch: RecordBatch) -> None:
+        """Creates the table in a commit of its own, which fails if another process has created it.
+
+        A write that creates it would come behind that of the other process, with another id.
+        """
+        try:
+            DeltaTable.create(
+                self._uri,
+                batch.schema,
+                partition_by=self._partitions or None,
+                configuration=self._properties,
+                storage_options=self._options,
+                commit_properties=CommitProperties(max_commit_retries=0),
+            )
+        except (DeltaError, CommitFailedError):
+            if not self.exists():
+                raise
 
     def rewrite(
         self, condition: str, schema: str, parts: Callable[[Query], Iterable[Replacement]]

@@ -1,7 +1,9 @@
 """A table of a local folder stays small by what it holds, whoever wrote it."""
 
 import os
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timezone
 from pathlib import Path
 
@@ -9,7 +11,7 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from replication.model import Flow
-from replication.state.delta import MERGED_BYTES, SMALL_BYTES, DeltaReader, LocalTable
+from replication.state.delta import MERGED_BYTES, SMALL_BYTES, DeltaReader, LocalTable, RemoteTable
 from replication.state.schemas import PROPERTIES, SCHEMAS, outdated_properties, short_properties
 
 MOST_FILES = 40
@@ -46,6 +48,23 @@ def test_bytes_and_files_stay_bounded_over_many_processes(tmp_path: Path, table:
     assert LocalTable(folder).files() <= MOST_FILES
     # data files that left the table go with the next merge; so does the log before it
     assert most < 5 * MOST_FILES
+
+
+def test_a_table_that_three_processes_create_at_once_is_one_table(tmp_path: Path) -> None:
+    """Each knows the table by its id, which a second creation would change."""
+
+    def write(folder: Path, number: int, start: threading.Barrier) -> None:
+        table = RemoteTable(str(folder))  # no lock keeps the others out
+        start.wait()
+        for epoch in range(2):
+            table.append([{"flow": f"A->B{number}", "epoch": epoch}], SCHEMAS["leases"])
+
+    for race in range(10):
+        start, folder = threading.Barrier(3), tmp_path / str(race) / "leases"
+        with ThreadPoolExecutor(3) as pool:
+            for one in [pool.submit(write, folder, number, start) for number in range(3)]:
+                one.result()
+        assert count(folder) == 6
 
 
 class BesideMerge(LocalTable):
