@@ -21,8 +21,7 @@ from replication.cli.options import (
     say,
 )
 from replication.cli.with_changes import with_changes
-from replication.config.convert import setting_line
-from replication.config.file import load_config
+from replication.config.file import load_config, setting_line
 from replication.config.transforms import ADD, PREFIX, read_transforms
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import Raw

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.control.doctor.clusters import judge_clock, look_at_releases
 from replication.control.machine import judge
 from replication.demo.brokers import HOST
+from replication.features.doctor.clusters import judge_clock, look_at_releases
 from replication.kafka.java_admin import Quota, skew_between
 from replication.kafka.reach import Versions, lacking, read_versions, release_of, served_versions
 from replication.model import Topic, TopicSetting

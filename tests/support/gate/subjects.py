@@ -132,7 +132,7 @@ SUBJECTS: Final = (
     ),
     Subject(
         (
-            *(f"replication/{name}/*" for name in ("cli", "app", "control", "config")),
+            *(f"replication/{name}/*" for name in ("features", "cli", "app", "control", "config")),
             "spark-submit.sh",
         ),
         _cluster("commands/*"),

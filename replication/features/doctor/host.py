@@ -4,16 +4,15 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control import machine
-from replication.control.doctor.check_result import CheckResult, failed, told, unknown
 from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.control.machine import start_problems
 from replication.control.partitions import PATIENCE_SECONDS
-from replication.control.schemas import ask_registry
 from replication.errors import (
     ClusterError,
     ConfigError,
@@ -22,8 +21,10 @@ from replication.errors import (
     SetupError,
     StateError,
 )
+from replication.features.doctor.check_result import CheckResult, failed, told, unknown
 from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import kafka_jars
+from replication.kafka.registry import Registry
 from replication.model import Flow, Mode
 from replication.spark.mode import (
     Continuous,
@@ -331,7 +332,8 @@ def look_at_registries(config: MirrorConfig) -> Iterator[CheckResult]:
     for alias, registry in asked.items():
         what = f"schema registry of {alias}"
         try:
-            subjects = ask_registry(alias, registry)
+            with closing(Registry(alias, registry)) as asked_registry:
+                subjects = len(asked_registry.subjects())
         except ClusterError as error:
             yield failed(what, error)
         else:
