@@ -22,9 +22,9 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import NoAnswerError
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetterId
+from replication.state.dead_letters import KeptLetter, letters_of
 from replication.state.delta import open_reader
 from replication.state.folder import check_begun
-from replication.state.letter_rows import KeptLetter, letters_of
 from replication.state.requests import request_letters
 
 HEADINGS = ("kept at", "topic", "partition", "offset", "state", "place", "reason")

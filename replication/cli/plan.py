@@ -48,8 +48,8 @@ from replication.control.starts import open_clusters, stored_map
 from replication.errors import ConfigError, GuardError
 from replication.model import Chain
 from replication.spark.transform_check import Sampled, ShownRecord
+from replication.state.dead_letters import waiting_letters
 from replication.state.delta import open_reader
-from replication.state.letter_rows import waiting_letters
 from replication.state.storage import storage_for
 from replication.state.table_reader import StateReader
 from replication.topics.acls import AclHistory

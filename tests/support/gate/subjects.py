@@ -54,7 +54,7 @@ SUBJECTS: Final = (
     Subject(
         (
             *("replication/*[Ll]imit*", "replication/*[Qq]uota*", "replication/*Throttle*"),
-            *("replication/jvm/*/*Rate*", "replication/jvm/*/*Pause*", "replication/*/paused.py"),
+            *("replication/jvm/*/*Rate*", "replication/jvm/*/*Pause*"),
         ),
         (
             *_cluster("records/test_limits", "outages/test_limited*", "outages/test_paused*"),
