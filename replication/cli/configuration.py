@@ -1,17 +1,14 @@
-"""Keys, conversion of a file of MirrorMaker 2, SRM or Strimzi, and the ACLs that a file needs."""
+"""``keys``: what a key means. ``acls``: the ACLs that a file needs."""
 
-import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Final
 
 import click
 
 from replication.cli.options import FILE, echo, known_errors
 from replication.cli.with_changes import with_changes
-from replication.config.convert import converted
 from replication.config.file import load_config
 from replication.config.keys import KEYS, reference, search
 from replication.config.tree import MirrorConfig
@@ -40,33 +37,6 @@ def keys(pattern: str, *, whole: bool) -> None:
         echo(f"no key contains {pattern!r}{hint}", err=True)
         sys.exit(NoAnswerError.exit_code)
     echo("\n\n".join(found))
-
-
-@click.command("import")
-@FILE
-@click.option(
-    "--output",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="The file to write, which must not exist; default: stdout.",
-)
-@known_errors
-def import_(file: str, output: Path | None) -> None:
-    """Convert FILE to this mirror's YAML, with comments.
-
-    FILE is an mm2.properties file, a configuration of Cloudera's SRM, Strimzi's KafkaMirrorMaker2
-    or KafkaConnector resources, or connectors of Kafka Connect in JSON.
-    """
-    text = converted(file)
-    if output is None:
-        click.echo(text.encode(), nl=False)  # a file for the mirror is UTF-8, whatever the locale
-        return
-    try:
-        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except OSError as error:
-        raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
-    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-        stream.write(text)
-    echo(f"{output}: check it with python -m replication validate", err=True)
 
 
 # ``acls``: the access that the mirror's users need, as commands, for Strimzi or for Terraform.

@@ -22,8 +22,8 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import NoAnswerError
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetterId
+from replication.state.dead_letters import KeptLetter, letters_of
 from replication.state.folder import check_begun
-from replication.state.letter_rows import KeptLetter, letters_of
 from replication.state.readers import open_reader
 from replication.state.requests import request_letters
 

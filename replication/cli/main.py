@@ -15,44 +15,44 @@ from replication.mm2.policy import CustomClass, ask_with
 
 DISTRIBUTION: Final = "kafka-replication-on-spark"
 COMMANDS: Final = {
-    "validate": "validate",
-    "keys": "configuration",
-    "import": "configuration",
-    "acls": "configuration",
-    "doctor": "doctor",
-    "plan": "plan",
-    "transform": "plan",
-    "slots": "validate",
-    "translate": "translate",
-    "schemas": "schemas",
-    "groups": "groups",
-    "export-offsets": "groups",
-    "apply-offsets": "groups",
-    "failback": "groups",
-    "accept": "positions",
-    "positions": "positions",
-    "move-position": "positions",
-    "reset-positions": "positions",
-    "dead-letters": "dead_letters",
-    "status": "status",
-    "lag": "status",
-    "events": "status",
-    "serve": "serve",
-    "token": "serve",
-    "topics": "change",
-    "group-lists": "change",
-    "pause": "change",
-    "resume": "change",
-    "hold": "change",
-    "release": "change",
-    "limit": "change",
-    "history": "change",
-    "undo": "change",
-    "srm-control": "change",
-    "stop": "stop",
-    "demo": "demo",
+    "validate": "cli.validate",
+    "keys": "cli.configuration",
+    "import": "features.mm2_import",
+    "acls": "cli.configuration",
+    "doctor": "features.doctor.examine",
+    "plan": "cli.plan",
+    "transform": "cli.plan",
+    "slots": "cli.validate",
+    "translate": "cli.translate",
+    "schemas": "cli.schemas",
+    "groups": "cli.groups",
+    "export-offsets": "cli.groups",
+    "apply-offsets": "cli.groups",
+    "failback": "cli.groups",
+    "accept": "cli.positions",
+    "positions": "cli.positions",
+    "move-position": "cli.positions",
+    "reset-positions": "cli.positions",
+    "dead-letters": "cli.dead_letters",
+    "status": "cli.status",
+    "lag": "cli.status",
+    "events": "cli.status",
+    "serve": "cli.serve",
+    "token": "cli.serve",
+    "topics": "cli.change",
+    "group-lists": "cli.change",
+    "pause": "cli.change",
+    "resume": "cli.change",
+    "hold": "cli.change",
+    "release": "cli.change",
+    "limit": "cli.change",
+    "history": "cli.change",
+    "undo": "cli.change",
+    "srm-control": "cli.change",
+    "stop": "cli.stop",
+    "demo": "cli.demo",
 }
-"""Each command and its module in this folder."""
+"""Each command and its module. Nothing else names a feature."""
 
 EPILOG: Final = """\b
 Shell completion, here for bash (zsh and fish work alike):
@@ -79,7 +79,7 @@ class Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         name_what_is_absent()
-        module = import_module(f"replication.cli.{COMMANDS[cmd_name]}")
+        module = import_module(f"replication.{COMMANDS[cmd_name]}")
         function = cmd_name.replace("-", "_")
         if iskeyword(function):
             function += "_"

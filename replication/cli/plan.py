@@ -21,8 +21,7 @@ from replication.cli.options import (
     say,
 )
 from replication.cli.with_changes import with_changes
-from replication.config.convert import setting_line
-from replication.config.file import load_config
+from replication.config.file import load_config, setting_line
 from replication.config.transforms import ADD, PREFIX, read_transforms
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import Raw
@@ -49,7 +48,7 @@ from replication.control.starts import open_clusters, stored_map
 from replication.errors import ConfigError, GuardError
 from replication.model import Chain
 from replication.spark.transform_check import Sampled, ShownRecord
-from replication.state.letter_rows import waiting_letters
+from replication.state.dead_letters import waiting_letters
 from replication.state.readers import open_reader
 from replication.state.storage import storage_for
 from replication.state.table_reader import StateReader

@@ -1,21 +1,27 @@
-"""Reads a configuration file and resolves its references to secrets.
+"""Reads a configuration file and resolves its references to secrets; writes a line of one.
 
 Returns the checked configuration or raises one ConfigError. A resolved value is never shown.
 """
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+import yaml
+
 from replication.config.flat import FlatSettings, Resolver, flat_settings
 from replication.config.home import home
+from replication.config.keys import KEYS
 from replication.config.parse import parse
 from replication.config.tree import MirrorConfig
-from replication.config.values import MissingValueError
+from replication.config.values import MissingValueError, Raw, items, text
 from replication.errors import ConfigError
 
+_PLAIN_YAML: Final = re.compile(r"-?[0-9]{1,18}|true|false")
+_LISTS: Final = ("patterns", "names", "choices")
 _STORES: Final = ("ssl.truststore.location", "ssl.keystore.location")
 
 
@@ -144,3 +150,30 @@ def read_settings(file: str) -> FlatSettings:
     if "connector.class" in flat.settings and "clusters" not in flat.settings:
         raise other  # a file of connect-standalone
     return flat
+
+
+def setting_line(name: str, raw: Raw) -> str:
+    """Returns the line of YAML that sets the key *name*."""
+    return f"{yaml_scalar(name)}: {_value(name, raw)}"
+
+
+def _value(name: str, raw: Raw) -> str:
+    if name in KEYS and KEYS[name].kind in _LISTS:
+        return f"[{', '.join(map(_quoted, items(raw)))}]"
+    return yaml_scalar(text(raw).strip() if name in KEYS else text(raw))
+
+
+def _quoted(value: str) -> str:
+    """Returns an item of a list: plain if it is a word that YAML takes for no boolean or null."""
+    is_word = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value)
+    return yaml_scalar(value, style=None if is_word else "'")
+
+
+def yaml_scalar(value: str, style: str | None = None) -> str:
+    if _PLAIN_YAML.fullmatch(value):
+        return value
+    is_odd = not value.isprintable()
+    dumped = yaml.safe_dump(
+        value, default_style='"' if is_odd else style, width=2**31, allow_unicode=not is_odd
+    )
+    return str(dumped).removesuffix("\n").removesuffix("\n...")

@@ -41,7 +41,7 @@ from replication.positions.flow_clients import IdleFlowClients, compared
 from replication.positions.originals import transform_refusals
 from replication.positions.place import Match
 from replication.positions.survey import Counted, Realigned, Survey, move_all, rule_all
-from replication.state.letter_rows import WaitingLetters
+from replication.state.dead_letters import WaitingLetters
 from replication.topics.acls import YOURS, AclHistory, AclPlan
 from replication.topics.configs import SyncHistory
 from replication.topics.selection import group_notes, names_groups, writers_of

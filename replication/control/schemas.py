@@ -3,7 +3,7 @@
 from contextlib import closing
 from dataclasses import dataclass, field
 
-from replication.config.schema_settings import MODE, RegistryConfig
+from replication.config.schema_settings import MODE
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import NoAnswerError
 from replication.foreign_json import in_json, to_json
@@ -103,9 +103,3 @@ def look_at_schemas(config: MirrorConfig, flow: FlowConfig) -> SchemaLook:
         for place, row in sorted(rows.items())
     )
     return SchemaLook(flow.flow, mode, topics, RegistryDifference(), tuple(ids))
-
-
-def ask_registry(alias: str, config: RegistryConfig) -> int:
-    """Returns how many subjects the registry of a cluster has."""
-    with closing(Registry(alias, config)) as registry:
-        return len(registry.subjects())

@@ -64,7 +64,7 @@ class RemoteTable:
     A table that is not the one in *known* any more is a `LostTableError`.
     """
 
-    attempts = 5  # of an append: two processes may create the table at the same moment
+    attempts = 5  # of an append
     may_convert = False
     """Whether a table of an earlier version is made anew: rows that others append meanwhile, which
     have their flow in the name of a folder, would lose it."""
@@ -106,20 +106,19 @@ class RemoteTable:
         batch = _batch(rows, schema)
         if not self.exists():
             self._create(batch)
-        for attempt in range(1, self.attempts + 1):
+        attempt = 0
+        while True:
             table = self._open()
+            attempt += 1
             try:
+                # the schema may be that of an earlier version
                 write_deltalake(
-                    table,
-                    Table.from_batches([batch]),
-                    mode="append",
-                    schema_mode="merge",  # a table of an earlier version
+                    table, Table.from_batches([batch]), mode="append", schema_mode="merge"
                 )
+                break
             except CommitFailedError:
                 if attempt == self.attempts:
                     raise
-            else:
-                break
         self._known.check(self._name, self._uri, None, _met(table))
         return _mergeable(table)
 

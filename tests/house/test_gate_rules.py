@@ -114,7 +114,7 @@ ELSEWHERE = files("topics/test_acls", "commands/test_plan")
         ("replication/jvm/producer/PartitionCopy.java", LETTERS + SOURCE),
         ("replication/jvm/calls/Ownership.java", LEASES + SOURCE[2:]),
         ("replication/state/lease.py", LEASES),
-        ("replication/state/letter_rows.py", LETTERS + LEASES),
+        ("replication/state/dead_letters.py", LETTERS + LEASES),
         ("replication/offsets/dead_letter.py", LETTERS + SOURCE[2:]),
         ("replication/serve/app.py", []),
         ("conf/README.md", []),

@@ -14,6 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 # know each other. replication/README.md names the floors.
 STOREYS = (
     {"jobs", "__main__"},
+    {"features"},
     {"cli"},
     {"app", "demo", "deploy", "serve"},
     {"flows", "control"},
@@ -27,6 +28,7 @@ STOREYS = (
 )
 # A folder that is not named here needs the standard library only.
 LIBRARIES = {
+    "features": {"click", "py4j", "yaml"},
     "cli": {"click", "rich"},
     "app": {"pyspark", "py4j"},
     "serve": {"anyio", "fastapi", "jinja2", "pydantic", "starlette", "uvicorn"},
@@ -44,7 +46,8 @@ LIBRARIES = {
 # named, all of its modules are open: rules, and what an operator asks.
 DOORS = {
     "app": {"process", "run"},
-    "cli": {"jobs", "main"},
+    "features": set(),  # only a name in the table of commands leads to one
+    "cli": {"jobs", "main", "options"},
     "demo": {"play"},
     "deploy": {"arguments"},
     "serve": {"run", "tokens"},
@@ -80,13 +83,12 @@ DOORS = {
         "change_files",
         "claim",
         "cluster_ids",
+        "dead_letters",
         "engine_mark",
         "executions",
         "figures_table",
         "folder",
         "lease",
-        "letter_rows",
-        "letter_table",
         "locks",
         "maintenance",
         "offset_table",
@@ -100,7 +102,6 @@ DOORS = {
     "kafka": {
         "acls",
         "api",
-        "certificate",
         "cluster",
         "consumer_groups",
         "diagnosis",
@@ -119,7 +120,7 @@ DOORS = {
         "changes",
         "checks",
         "client_keys",
-        "convert",
+        "field_keys",
         "file",
         "flat",
         "group_settings",
@@ -128,6 +129,7 @@ DOORS = {
         "limits",
         "metrics_settings",
         "schema_settings",
+        "scopes",
         "state_access",
         "topic_settings",
         "transforms",
@@ -154,6 +156,11 @@ def folder(module: str) -> str:
     """``replication.config.client_keys`` is of config, ``jobs.mirror`` of jobs."""
     top, *rest = module.split(".")
     return rest[0] if top == "replication" and rest else top
+
+
+def feature(module: str) -> str:
+    """``replication.features.doctor.host`` is of doctor."""
+    return module.removeprefix("replication.features.").partition(".")[0]
 
 
 @cache
@@ -228,6 +235,13 @@ def test_a_folder_uses_its_own_libraries_only(module: str) -> None:
 
     foreign = roots - sys.stdlib_module_names - {"replication"}
     assert foreign - LIBRARIES.get(folder(module), set()) == set()
+
+
+@pytest.mark.parametrize("module", [name for name in MODULES if folder(name) == "features"])
+def test_a_feature_knows_no_other_feature(module: str) -> None:
+    others = {feature(name) for name in own(imports(MODULES[module])) if folder(name) == "features"}
+
+    assert others <= {feature(module)}
 
 
 def test_only_the_modules_behind_the_seam_know_the_types_of_confluent_kafka() -> None:

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from replication.config.convert import converted
 from replication.config.file import load
 from replication.config.tree import MirrorConfig
 from replication.errors import ConfigError
+from replication.features.mm2_import import converted
 from replication.model import Transform
 from tests.support.settings import ONE_FLOW, parse_settings
 

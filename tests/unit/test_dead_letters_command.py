@@ -11,9 +11,9 @@ from replication.cli.main import main
 from replication.config.file import load_config
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, DeadLetterId
+from replication.state.dead_letters import TABLE, row_of, waiting_letters
 from replication.state.delta import LocalTable
 from replication.state.files import LocalFiles
-from replication.state.letter_rows import TABLE, row_of, waiting_letters
 from replication.state.readers import open_reader
 from replication.state.requests import (
     DeadLetterRequest,

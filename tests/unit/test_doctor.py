@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from replication.control.doctor.check_result import (
+from replication.control.lease_groups import LeaseGroup
+from replication.features.doctor.certificate import valid_until
+from replication.features.doctor.check_result import (
     CheckResult,
     exit_code,
     failed,
@@ -17,17 +19,15 @@ from replication.control.doctor.check_result import (
     unknown,
     worst,
 )
-from replication.control.doctor.clusters import (
+from replication.features.doctor.clusters import (
     Met,
     judge_addresses,
     judge_brokers,
     judge_certificate,
 )
-from replication.control.doctor.host import judge_lease, judge_port, judge_size, judge_space
-from replication.control.doctor.topics import MOST_ROWS, judge_plan, judge_right
-from replication.control.lease_groups import LeaseGroup
+from replication.features.doctor.host import judge_lease, judge_port, judge_size, judge_space
+from replication.features.doctor.topics import MOST_ROWS, judge_plan, judge_right
 from replication.kafka.api import DESCRIBE_GROUP, ClientFailure
-from replication.kafka.certificate import valid_until
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.reach import Silence
 from replication.model import Flow, NewTopic, TopicPartition

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from replication.control.doctor.clusters import AskedCluster, judge_distance
+from replication.features.doctor.clusters import AskedCluster, judge_distance
 
 SENT = {"socket.send.buffer.bytes": "102400", "socket.receive.buffer.bytes": "-1"}
 RECEIVED = {"socket.send.buffer.bytes": "-1", "socket.receive.buffer.bytes": "204800"}

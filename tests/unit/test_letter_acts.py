@@ -15,7 +15,7 @@ from replication.kafka.single_record import SingleRecord
 from replication.model import Flow, LetterKind, NewEvent, Position, TopicPartition
 from replication.offsets.dead_letter import DeadLetter, DeadLetterId, identity_of
 from replication.offsets.runs import FinishedRuns
-from replication.state.letter_rows import TABLE, KeptLetter, LetterState
+from replication.state.dead_letters import TABLE, KeptLetter, LetterState
 from replication.state.requests import DeadLetterRequest, Request
 from replication.state.table_reader import Anchor
 from replication.topics.topic_plan import TopicPlan

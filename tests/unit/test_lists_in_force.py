@@ -6,9 +6,9 @@ import pytest
 
 from replication.config.file import load_config
 from replication.control.changed import known_flow, known_in_force
-from replication.control.doctor.examine import CHANGES, Start, with_changes
 from replication.control.overrides import flows_in_a_circle, new_change
 from replication.errors import StateError
+from replication.features.doctor.examine import CHANGES, Start, with_changes
 from replication.model import Flow
 from replication.serve.questions import Questions
 from replication.state.change_files import ChangeFiles

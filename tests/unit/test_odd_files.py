@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from replication.config.client_keys import JAVA_KEYS
-from replication.config.convert import converted
 from replication.config.file import load
 from replication.config.ignored import CHAINS, IGNORED, NEVER, REMOVED
 from replication.config.keys import KEYS
 from replication.errors import ConfigError
+from replication.features.mm2_import import converted
 
 FILES = [file.read_text() for file in sorted((Path(__file__).parents[1] / "files").iterdir())]
 HEAD = "clusters=A,B\nA.bootstrap.servers=a:1\nB.bootstrap.servers=b:1\nA->B.enabled=true\n"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from replication.cli.options import print_json, print_table, say
-from replication.control.doctor.check_result import CheckResult, script
+from replication.features.doctor.check_result import CheckResult, script
 
 ODD = (
     "[red]group[/red]",

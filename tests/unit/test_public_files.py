@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from replication.config.convert import converted
 from replication.config.file import load
 from replication.config.tree import MirrorConfig
 from replication.errors import ConfigError
+from replication.features.mm2_import import converted
 from replication.mm2.policy import IdentityPolicy
 from tests.support.settings import ONE_FLOW, parse_settings
 
@@ -114,7 +114,7 @@ def test_an_imported_file_names_the_topic_with_the_positions_of_mirror_maker_2(
 ) -> None:
     (tmp_path / "mirror-user").mkdir()
     (tmp_path / "mirror-user" / "password").write_text("pw")
-    monkeypatch.setattr("replication.config.convert.SECRETS", str(tmp_path))
+    monkeypatch.setattr("replication.features.mm2_import.SECRETS", str(tmp_path))
     text = converted(str(FILES / name))
     file = tmp_path / "mirror.yaml"
 
@@ -173,7 +173,7 @@ def test_a_mirror_maker_of_strimzi_is_imported(
     secret = tmp_path / "mirror-user"
     secret.mkdir()
     (secret / "password").write_text("pw")
-    monkeypatch.setattr("replication.config.convert.SECRETS", str(tmp_path))
+    monkeypatch.setattr("replication.features.mm2_import.SECRETS", str(tmp_path))
 
     config = imported("strimzi.yaml", tmp_path)
 
@@ -392,7 +392,7 @@ def test_no_field_of_a_resource_is_changed_or_dropped_without_a_remark(
     for secret, name in (("old", "ca.crt"), ("new", "ca.pem")):
         (tmp_path / secret).mkdir()
         (tmp_path / secret / name).write_text(f"certificate of {secret}\n")
-    monkeypatch.setattr("replication.config.convert.SECRETS", str(tmp_path))
+    monkeypatch.setattr("replication.features.mm2_import.SECRETS", str(tmp_path))
 
     text = converted_text(tmp_path, RESOURCE, "resource.yaml")
     (tmp_path / "mirror.yaml").write_text(text)

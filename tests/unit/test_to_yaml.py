@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from replication.config.convert import FileSettings, to_yaml
 from replication.config.flat import flat_settings
 from replication.config.values import Raw, items, text
+from replication.features.mm2_import import FileSettings, to_yaml
 from tests.support.settings import ONE_FLOW
 
 TEXTS = (

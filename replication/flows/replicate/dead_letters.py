@@ -52,8 +52,7 @@ from replication.spark.kafka_options import (
     sink_options,
 )
 from replication.spark.progress import SOURCE_SCHEMA
-from replication.state.letter_rows import TABLE, KeptLetter
-from replication.state.letter_table import DeadLetterTable
+from replication.state.dead_letters import TABLE, DeadLetterTable, KeptLetter
 from replication.state.requests import LOOK_SECONDS
 from replication.state.table_reader import Anchor
 from replication.state.tables import reader_of

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.control.doctor.clusters import AskedCluster, look_at_distance
 from replication.demo.brokers import HOST, Broker, BrokerSettings, free_port, running
+from replication.features.doctor.clusters import AskedCluster, look_at_distance
 from replication.kafka.cluster import Cluster
 from tests.support.distance import FarBroker, Way
 from tests.support.flows import RunningFlow, flow_config

@@ -7,12 +7,12 @@ from uuid import UUID
 import pytest
 from pyspark.sql import SparkSession
 
-from replication.control.doctor.host import look_at_registries
 from replication.control.schemas import look_at_schemas
 from replication.demo.play import MirrorProcess
 from replication.demo.topic_log import TopicLog
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import GuardError
+from replication.features.doctor.host import look_at_registries
 from replication.flows import metadata
 from replication.model import Mode
 from tests.support.commands import spark_submit, start_mirror

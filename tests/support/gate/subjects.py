@@ -54,7 +54,7 @@ SUBJECTS: Final = (
     Subject(
         (
             *("replication/*[Ll]imit*", "replication/*[Qq]uota*", "replication/*Throttle*"),
-            *("replication/jvm/*/*Rate*", "replication/jvm/*/*Pause*", "replication/*/paused.py"),
+            *("replication/jvm/*/*Rate*", "replication/jvm/*/*Pause*"),
         ),
         (
             *_cluster("records/test_limits", "outages/test_limited*", "outages/test_paused*"),
@@ -132,7 +132,7 @@ SUBJECTS: Final = (
     ),
     Subject(
         (
-            *(f"replication/{name}/*" for name in ("cli", "app", "control", "config")),
+            *(f"replication/{name}/*" for name in ("features", "cli", "app", "control", "config")),
             "spark-submit.sh",
         ),
         _cluster("commands/*"),

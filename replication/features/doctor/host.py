@@ -1,19 +1,21 @@
 """Whether this machine can run the flows of a file: the file, what is installed, memory, slots."""
 
+import re
 import socket
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control import machine
-from replication.control.doctor.check_result import CheckResult, failed, told, unknown
 from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.control.machine import start_problems
 from replication.control.partitions import PATIENCE_SECONDS
-from replication.control.schemas import ask_registry
 from replication.errors import (
     ClusterError,
     ConfigError,
@@ -22,8 +24,10 @@ from replication.errors import (
     SetupError,
     StateError,
 )
+from replication.features.doctor.check_result import CheckResult, failed, told, unknown
 from replication.kafka.cluster import Cluster
 from replication.kafka.jvm import kafka_jars
+from replication.kafka.registry import Registry
 from replication.model import Flow, Mode
 from replication.spark.mode import (
     Continuous,
@@ -74,9 +78,47 @@ def look_at_machine(
         yield CheckResult(what="this machine", found=f"{seen.host}, {seen.memory_mb} MB")
 
 
+OLDEST_JAVA: Final = 17
+NEWEST_JAVA: Final = 25
+JAVA_STEP: Final = "install a JDK 17 or 21, or set JAVA_HOME to one"
+JAVA_SECONDS: Final = 30.0
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')
+
+
+def _java_here(environ: Mapping[str, str]) -> tuple[str, str]:
+    """Returns what Java says of itself, and why Spark does not run on it; "" if it does."""
+    java_home = environ.get("JAVA_HOME")
+    java = str(Path(java_home, "bin", "java")) if java_home else "java"
+    try:
+        done = subprocess.run(  # noqa: S603 - a start runs it, too
+            [java, "-version"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=JAVA_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return "", f"{java} cannot be run ({error}); {JAVA_STEP}"
+    return judge_java(java, done.stdout.decode(errors="replace"))
+
+
+def judge_java(java: str, answer: str) -> tuple[str, str]:
+    """Returns what follows from the *answer* to ``-version`` of the program *java*."""
+    found = _VERSION.search(answer)
+    if found is None:
+        said = " ".join(answer.split())
+        return "", f"{java} does not say its version ({said or 'no answer'}); {JAVA_STEP}"
+    if not OLDEST_JAVA <= int(found[1]) <= NEWEST_JAVA:
+        runs_on = f"Spark 4.2 runs on {OLDEST_JAVA} to {NEWEST_JAVA}"
+        return found[0], f"{java} is Java {found[1]}, {runs_on}; {JAVA_STEP}"
+    return f"{java}, {found[0]}", ""
+
+
 def look_at_java(environ: Mapping[str, str]) -> Iterator[CheckResult]:
     """Yields whether Spark runs on the Java that a start would take."""
-    found, problem = machine.java_here(environ)
+    found, problem = _java_here(environ)
     if problem:
         yield told("Java", problem, "problem", SetupError.exit_code)
     else:
@@ -331,7 +373,8 @@ def look_at_registries(config: MirrorConfig) -> Iterator[CheckResult]:
     for alias, registry in asked.items():
         what = f"schema registry of {alias}"
         try:
-            subjects = ask_registry(alias, registry)
+            with closing(Registry(alias, registry)) as asked_registry:
+                subjects = len(asked_registry.subjects())
         except ClusterError as error:
             yield failed(what, error)
         else:

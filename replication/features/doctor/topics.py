@@ -7,10 +7,10 @@ from typing import Final
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
-from replication.control.doctor.check_result import CheckResult, failed, told, unknown
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.control.plan import find_internal_topics
 from replication.errors import GuardError, ReplicationError
+from replication.features.doctor.check_result import CheckResult, failed, told, unknown
 from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.diagnosis import CallError
 from replication.topics.acls import YOURS

@@ -1,16 +1,46 @@
-"""Looks at everything that a start of a file's flows would meet. Creates nothing on a cluster."""
+"""``doctor``: what is wrong before it hurts, with the command that mends it.
 
+Looks at everything that a start of a file's flows would meet. Creates nothing on a cluster.
+"""
+
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Final
 
+import click
+
+from replication.cli.options import (
+    AS_JSON,
+    CLUSTERS,
+    FILE,
+    known_errors,
+    print_json,
+    print_table,
+    say,
+)
+from replication.config.file import load_config
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import known_in_force
 from replication.control.clients import admins_of, clients_of, principals_of
-from replication.control.doctor.check_result import CheckResult, failed, told, unknown
-from replication.control.doctor.clusters import AskedCluster, look_at_cluster, look_at_own
-from replication.control.doctor.host import (
+from replication.control.machine import open_files_limit, slots_of
+from replication.control.overrides import check_loops
+from replication.control.sizing import shared_tasks
+from replication.deploy.arguments import DRIVER_MEMORY, megabytes
+from replication.errors import ConfigError, ReplicationError, SetupError
+from replication.features.doctor.check_result import (
+    CheckResult,
+    exit_code,
+    failed,
+    script,
+    told,
+    unknown,
+    worst,
+)
+from replication.features.doctor.clusters import AskedCluster, look_at_cluster, look_at_own
+from replication.features.doctor.host import (
     judge_size,
     judge_slots,
     look_at_file,
@@ -23,11 +53,7 @@ from replication.control.doctor.host import (
     look_at_state_dir,
     look_at_versions,
 )
-from replication.control.doctor.topics import FlowLook, look_at_flow
-from replication.control.machine import open_files_limit, slots_of
-from replication.control.overrides import check_loops
-from replication.control.sizing import shared_tasks
-from replication.errors import ConfigError, ReplicationError, SetupError
+from replication.features.doctor.topics import FlowLook, look_at_flow
 from replication.kafka.jvm import rejected_properties, shared_jvm
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Continuous
@@ -194,3 +220,50 @@ def _with_users(finding: CheckResult, principals: Mapping[str, str]) -> CheckRes
         next_step=finding.next_step.replace(YOURS, user),
         commands=tuple(command.replace(YOURS, user) for command in finding.commands),
     )
+
+
+HEADINGS = ("what", "found", "verdict", "next step")
+
+
+@click.command()
+@FILE
+@CLUSTERS
+@click.option("--master", default="local", help="The Spark master of the job; default: local.")
+@click.option(
+    "--fix-commands",
+    is_flag=True,
+    help="Print only the next steps: commands as lines of a shell, the others as comments.",
+)
+@AS_JSON
+@known_errors
+def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json: bool) -> None:
+    """Say what would keep the flows from running, or hurts later.
+
+    Creates nothing on a cluster. What cannot be looked at is unknown, with the reason. Exits with 0
+    if a start would run, as far as known; else with the code of the first problem: 2, 3, 6 or 7 as
+    a start would end, and 5 if a topic would not be replicated.
+    """
+    memory = os.environ.get("DRIVER_MEMORY") or DRIVER_MEMORY
+    try:
+        heap_mb = megabytes(memory)
+    except ValueError as error:
+        raise SetupError(f"DRIVER_MEMORY={memory}: {error}") from error
+    try:
+        config = load_config(file, clusters, is_whole=True)
+    except ConfigError as error:
+        found = examine_rest(error, os.environ)
+    else:
+        start = Start(config=config, master=master, heap_mb=heap_mb, environ=os.environ)
+        found = examine(start)
+    code = exit_code(found)
+    if as_json:
+        rows = [finding.document() for finding in found]
+        print_json({"verdict": worst(found), "exit_code": code, "findings": rows})
+    elif fix_commands:
+        for line in script(found):
+            say(line)
+    else:
+        cells = ((one.what, one.found, one.verdict, one.next_step) for one in found)
+        rows_of_table = (tuple(" ".join(cell.split()) for cell in row) for row in cells)
+        print_table(f"what a start of {file} would meet", HEADINGS, rows_of_table)
+    sys.exit(code)

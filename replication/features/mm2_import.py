@@ -1,21 +1,22 @@
-"""Converts a file of MirrorMaker 2, SRM or Strimzi to this mirror's YAML.
+"""``import``: a file of MirrorMaker 2, SRM, Strimzi or Connect becomes this mirror's YAML.
 
 References to secrets stay references: nothing is resolved.
 """
 
-import re
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+import click
 import yaml
 
+from replication.cli.options import FILE, echo, known_errors
 from replication.config.client_keys import JAVA_KEYS, MASK, is_secret
 from replication.config.field_keys import scope_of, translate
-from replication.config.file import read_bytes
+from replication.config.file import read_bytes, setting_line, yaml_scalar
 from replication.config.flat import flat_settings
-from replication.config.keys import KEYS
 from replication.config.scopes import sort_settings
 from replication.config.values import Diagnostics, Raw, items, text
 from replication.errors import ConfigError, printable
@@ -24,9 +25,6 @@ from replication.mm2.single_message_transforms import CHAIN, belongs
 # Writes flat settings of MirrorMaker 2 or SRM as this mirror's YAML, with comments.
 #
 # The YAML means the same as the settings. What has no effect becomes a comment with the reason.
-
-_PLAIN_YAML: Final = re.compile(r"-?[0-9]{1,18}|true|false")
-_LISTS: Final = ("patterns", "names", "choices")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +61,7 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
     for scope in _scopes(kept, aliases):
         lines.append("")
         if scope:
-            lines.append(f"{_scalar(scope.removesuffix('.'))}:")
+            lines.append(f"{yaml_scalar(scope.removesuffix('.'))}:")
         for key, raw in kept.items():
             if _normal(scope_of(key, aliases)) != scope:
                 continue
@@ -82,10 +80,6 @@ def to_yaml(origin: str, settings: FileSettings) -> str:
     return "\n".join(lines) + "\n"
 
 
-def setting_line(name: str, raw: Raw) -> str:
-    return f"{_scalar(name)}: {_value(name, raw)}"
-
-
 def _of_chains(found: Diagnostics, aliases: tuple[str, ...]) -> Iterator[str]:
     """Yields how copies differ from MirrorMaker 2's by a chain, whose own keys are gone."""
     for warning in found.warnings:
@@ -98,7 +92,7 @@ def _take_over(topic: str | None) -> Iterator[str]:
     """Yields how a flow would go on where MirrorMaker 2 stopped; a comment, for one start only."""
     if topic:
         yield "  # For the first start, if the remote topics do not show where MirrorMaker 2 ended:"
-        yield f"  # replication.takeover.topic: {_scalar(topic)}"
+        yield f"  # replication.takeover.topic: {yaml_scalar(topic)}"
 
 
 def _shown(key: str, raw: Raw) -> str:
@@ -119,28 +113,6 @@ def _scopes(keys: Iterable[str], aliases: tuple[str, ...]) -> Iterator[str]:
 
 def _normal(scope: str) -> str:
     return "->".join(part.strip() for part in scope.split("->"))
-
-
-def _value(name: str, raw: Raw) -> str:
-    if name in KEYS and KEYS[name].kind in _LISTS:
-        return f"[{', '.join(map(_quoted, items(raw)))}]"
-    return _scalar(text(raw).strip() if name in KEYS else text(raw))
-
-
-def _quoted(value: str) -> str:
-    """Returns an item of a list: plain if it is a word that YAML takes for no boolean or null."""
-    is_word = re.fullmatch(r"[A-Za-z][A-Za-z0-9_-]*", value)
-    return _scalar(value, style=None if is_word else "'")
-
-
-def _scalar(value: str, style: str | None = None) -> str:
-    if _PLAIN_YAML.fullmatch(value):
-        return value
-    is_odd = not value.isprintable()
-    dumped = yaml.safe_dump(
-        value, default_style='"' if is_odd else style, width=2**31, allow_unicode=not is_odd
-    )
-    return str(dumped).removesuffix("\n").removesuffix("\n...")
 
 
 # Reads Strimzi's resources (KafkaMirrorMaker2, KafkaConnector) and connectors of Kafka Connect.
@@ -511,3 +483,30 @@ def _comment_above(lines: list[str], number: int) -> list[str]:
             break
         found.append(line.strip().lstrip("#! "))
     return [line for line in reversed(found) if line]
+
+
+@click.command("import")
+@FILE
+@click.option(
+    "--output",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="The file to write, which must not exist; default: stdout.",
+)
+@known_errors
+def import_(file: str, output: Path | None) -> None:
+    """Convert FILE to this mirror's YAML, with comments.
+
+    FILE is an mm2.properties file, a configuration of Cloudera's SRM, Strimzi's KafkaMirrorMaker2
+    or KafkaConnector resources, or connectors of Kafka Connect in JSON.
+    """
+    text = converted(file)
+    if output is None:
+        click.echo(text.encode(), nl=False)  # a file for the mirror is UTF-8, whatever the locale
+        return
+    try:
+        descriptor = os.open(output, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise ConfigError(str(output), [f"cannot be written: {error.strerror}"]) from error
+    with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+        stream.write(text)
+    echo(f"{output}: check it with python -m replication validate", err=True)

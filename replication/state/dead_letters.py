@@ -1,4 +1,4 @@
-"""The rows of the table ``dead_letters``: one for each letter, and one for each copied again.
+"""The table ``dead_letters``: a row for each letter, and one for each that was copied again.
 
 Rows are appended only; of a letter the newest says how it is. A letter that lies in a topic has its
 place in the row, one in the table its content.
@@ -9,12 +9,15 @@ from base64 import b64decode, b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, DeadLetterId
 from replication.state.stored_table import literal, names
 from replication.state.table_reader import StateReader
+
+if TYPE_CHECKING:  # it loads pyspark, which the command dead-letters does without
+    from replication.state.tables import Tables
 
 DEAD_LETTERS: Final = "dead_letters"
 KEYS: Final = ("topic", "topic_id", "partition", "source_offset")
@@ -124,3 +127,29 @@ def _kept(flow: Flow, row: Mapping[str, Any]) -> KeptLetter:
     return KeptLetter(
         letter, row["place"], cast("LetterState", row["state"]), row["at"].isoformat()
     )
+
+
+class DeadLetterTable:
+    """The letters of one flow, for its owner. A table that fails is a `StateError`."""
+
+    def __init__(self, tables: "Tables", reader: StateReader, flow: Flow) -> None:
+        self._tables = tables
+        self._reader = reader
+        self._flow = flow
+
+    def place(self, letter: DeadLetterId) -> str | None:
+        """Returns the place of *letter* as its row has it; None if there is no row."""
+        where = (
+            f"topic = {literal(letter.topic)} AND topic_id = {literal(letter.topic_id)} "
+            f"AND `partition` = {letter.partition:d} AND source_offset = {letter.offset:d}"
+        )
+        rows = self._reader.rows(DEAD_LETTERS, self._flow, where)
+        return next((str(row["place"]) for row in rows), None)
+
+    def add(self, letter: DeadLetter, place: str, state: LetterState = "waiting") -> None:
+        """Appends a row; durable when this returns."""
+        self._tables.append(DEAD_LETTERS, [row_of(letter, place, state)])
+
+    def letters(self) -> dict[DeadLetterId, KeptLetter]:
+        """Returns all letters, also those that were copied again."""
+        return {one.letter.id: one for one in letters_of(self._reader, self._flow)}

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import Final
 
-from replication.control.doctor.check_result import CheckResult, Verdict, failed, unknown
 from replication.control.partitions import PATIENCE_SECONDS
 from replication.errors import ClusterError, ReplicationError, first_line
-from replication.kafka.certificate import own_certificates, served_until
+from replication.features.doctor.certificate import own_certificates, served_until
+from replication.features.doctor.check_result import CheckResult, Verdict, failed, unknown
 from replication.kafka.cluster import Cluster
 from replication.kafka.diagnosis import NEXT_STEPS, CallError
 from replication.kafka.java_admin import READING, WRITING, Quorum, Quotas
