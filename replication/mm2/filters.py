@@ -11,7 +11,6 @@ from replication.mm2.java_regex import (
     Node,
     PatternChoice,
     PatternError,
-    Possessive,
     Repeat,
     Sequence,
     matches,
@@ -90,7 +89,7 @@ def can_be(node: Node, alphabet: str) -> bool:
         return all(can_be(part, alphabet) for part in node.parts)
     if isinstance(node, PatternChoice):
         return any(can_be(part, alphabet) for part in node.parts)
-    if isinstance(node, Repeat | Possessive):
+    if isinstance(node, Repeat):
         return node.least == 0 or can_be(node.part, alphabet)
     return True
 

@@ -9,7 +9,7 @@ import re
 import sys
 import unicodedata
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import Final, Protocol
@@ -35,7 +35,6 @@ class Text:
     content: str
     masks: dict[int, int] = field(default_factory=dict)
     steps: dict[tuple[int, int, bool], int] = field(default_factory=dict)
-    runs: dict[int, list[int]] = field(default_factory=dict)
 
     @property
     def everywhere(self) -> int:
@@ -131,36 +130,6 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Possessive:
-    """A character, as often as possible up to *most*: a shorter run is not tried."""
-
-    part: Char
-    least: int
-    most: int | None
-
-    def reach(self, at: int, text: Text, *, back: bool) -> int:
-        """Returns the places beyond the longest run from one of *at*, if it is long enough."""
-        ends, found = self._ends(text), 0
-        for start in range(len(ends)) if back else _positions(at):
-            end = ends[start] if self.most is None else min(ends[start], start + self.most)
-            if end - start >= self.least and (not back or at >> end & 1):
-                found |= 1 << (start if back else end)
-        return found
-
-    def _ends(self, text: Text) -> list[int]:
-        """Returns for each position the end of the run of fitting characters from there."""
-        key = id(self.part)
-        if key not in text.runs:
-            mask, end = self.part.mask(text), len(text.content)
-            ends = [end]
-            for start in reversed(range(len(text.content))):
-                end = end if mask >> start & 1 else start
-                ends.append(end)
-            text.runs[key] = ends[::-1]
-        return text.runs[key]
-
-
-@dataclass(frozen=True, slots=True)
 class Look:
     """A condition on what follows or precedes a position, which consumes nothing."""
 
@@ -176,12 +145,22 @@ class Look:
         return at & text.masks[key]
 
 
+def _possessive(part: Char, least: int, most: int | None) -> Node:
+    """Returns *part* as often as possible up to *most*: a shorter run is not tried."""
+    ended = Look(part, is_ahead=True, is_negative=True)
+    if most is None:
+        return Sequence((Repeat(part, least, None), ended))
+    longest = Repeat(part, most, most)
+    if least == most:
+        return longest
+    return PatternChoice((longest, Sequence((Repeat(part, least, most - 1), ended))))
+
+
 @dataclass(frozen=True, slots=True)
 class PatternPlace:
     r"""A condition on the position itself: ``^``, ``$``, ``\b`` and the like."""
 
     kind: str
-    is_word: IsIn
 
     def reach(self, at: int, text: Text, *, back: bool) -> int:  # noqa: ARG002 - it goes nowhere
         content, last = text.content, len(text.content)
@@ -193,7 +172,7 @@ class PatternPlace:
                 width = 2 if content.endswith("\r\n") else 1
                 allowed |= 1 << (last - width)
             return at & allowed
-        words = [False, *map(self.is_word, content), False]
+        words = [False, *map(is_word, content), False]
         borders = (1 << one for one in range(last + 1) if words[one] != words[one + 1])
         found = reduce(or_, borders, 0)
         return at & (found if self.kind == "b" else ~found)
@@ -229,32 +208,16 @@ def negate(is_in: IsIn) -> IsIn:
     return lambda char: not is_in(char)
 
 
-def union(one: IsIn, other: IsIn) -> IsIn:
-    return lambda char: one(char) or other(char)
+def union(*classes: IsIn) -> IsIn:
+    if len(classes) == 1:
+        return classes[0]
+    return lambda char: any(is_in(char) for is_in in classes)
 
 
-def intersection(one: IsIn, other: IsIn) -> IsIn:
-    return lambda char: one(char) and other(char)
-
-
-def span(first: str, last: str, *, fold: bool) -> IsIn:
-    """Returns the characters from *first* to *last*; with *fold*, ASCII letters of either case."""
-    if not fold:
-        return lambda char: first <= char <= last
-
-    def is_in(char: str) -> bool:
-        other = char.swapcase() if char.isascii() else char
-        return first <= char <= last or first <= other <= last
-
-    return is_in
-
-
-def nothing(_: str) -> bool:
-    return False
-
-
-def anything(_: str) -> bool:
-    return True
+def intersection(*classes: IsIn) -> IsIn:
+    if len(classes) == 1:
+        return classes[0]
+    return lambda char: all(is_in(char) for is_in in classes)
 
 
 _LOWER: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -264,7 +227,6 @@ _PUNCT: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _GRAPH: Final = _LOWER + _UPPER + _DIGIT + _PUNCT
 _BLANK: Final = " \t\xa0\u1680\u180e\u202f\u205f\u3000" + "".join(map(chr, range(0x2000, 0x200B)))
 
-is_line_end: Final = _ascii(LINE_ENDS)
 is_word: Final = _ascii(_LOWER + _UPPER + _DIGIT + "_")
 SHORT: Final = {
     "d": _ascii(_DIGIT),
@@ -275,7 +237,7 @@ SHORT: Final = {
 }
 """Class of ``\\d`` and so on; the capital letter is its opposite."""
 
-_POSIX: Final = {
+_PROPERTIES: Final = {
     "Lower": _ascii(_LOWER),
     "Upper": _ascii(_UPPER),
     "ASCII": str.isascii,
@@ -288,9 +250,7 @@ _POSIX: Final = {
     "Blank": _ascii(" \t"),
     "Cntrl": _ascii("".join(map(chr, (*range(0x20), 0x7F)))),
     "XDigit": _ascii(_DIGIT + "abcdefABCDEF"),
-    "Space": _ascii(" \t\n\x0b\f\r"),
-}
-_UNICODE: Final = {
+    "Space": SHORT["s"],
     "IsAlphabetic": str.isalpha,
     "IsLetter": _category("L"),
     "IsDigit": _category("Nd"),
@@ -303,59 +263,56 @@ _UNICODE: Final = {
     "javaDigit": _category("Nd"),
     "javaLetterOrDigit": union(_category("L"), _category("Nd")),
 }
-_CATEGORIES: Final = frozenset(
-    (
-        *"LMNPSZC",
-        *("Lu", "Ll", "Lt", "Lm", "Lo", "Mn", "Mc", "Me", "Nd", "Nl", "No", "Pc", "Pd", "Ps"),
-        *("Pe", "Pi", "Pf", "Po", "Sm", "Sc", "Sk", "So", "Zs", "Zl", "Zp", "Cc", "Cf", "Cs"),
-        *("Co", "Cn"),
-    )
-)
+_CATEGORY: Final = re.compile("L[ultmo]?|M[nce]?|N[dlo]?|P[cdseifo]?|S[mcko]?|Z[slp]?|C[cfson]?")
 _CASED: Final = {
-    **dict.fromkeys(("Lower", "Upper"), _POSIX["Alpha"]),
+    **dict.fromkeys(("Lower", "Upper"), _PROPERTIES["Alpha"]),
     **dict.fromkeys(
         ("Lu", "Ll", "Lt", "IsLowercase", "IsUppercase", "javaLowerCase", "javaUpperCase"),
         lambda char: unicodedata.category(char) in ("Lu", "Ll", "Lt"),
     ),
 }
 
-
-def property_class(name: str, *, fold: bool) -> IsIn | None:
-    r"""Returns the class of ``\p{name}``, None if it is not supported; *fold* ignores case."""
-    short = name.removeprefix("Is") if name.removeprefix("Is") in _CATEGORIES else name
-    if fold and short in _CASED:
-        return _CASED[short]
-    if short in _CATEGORIES:
-        return _category(short)
-    return _POSIX.get(name) or _UNICODE.get(name)
-
-
-# Reads characters, escapes and character classes of Java's regular expressions.
+# Reads a pattern.
 
 DEEPEST: Final = 100
+LONGEST: Final = 10_000
 _CONTROLS: Final = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _HEX: Final = re.compile(r"x([0-9A-Fa-f]{2})|x\{([0-9A-Fa-f]{1,6})\}|u([0-9A-Fa-f]{4})")
 _OCTAL: Final = re.compile(r"0([0-3]?[0-7]{1,2})")
 _PROPERTY: Final = re.compile(r"(?:\{([^{}]*)\}|(.))", re.DOTALL)
+EMPTY_PATTERN: Final = Sequence(())
+_COUNT: Final = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
+_FLAGS: Final = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
+_NAME: Final = re.compile(r"\?<[A-Za-z][A-Za-z0-9]*>")
+_LOOK: Final = re.compile(r"\?(<?)([=!])")
 
 
 class PatternError(ValueError):
     """Java would reject the expression, or it has a form that is not supported."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Flags:
-    fold: bool = False
-    dot_all: bool = False
+def parse(pattern: str) -> Node:
+    """Returns the expression that *pattern* describes.
+
+    Raises:
+        PatternError: It is invalid or not supported; the text says where and why.
+    """
+    if len(pattern) > LONGEST:
+        raise PatternError(f"longer than {LONGEST} characters")
+    parser = _Parser(pattern)
+    node = parser.choice(0)
+    if parser.at < len(pattern):
+        raise parser.error("unmatched )")
+    return node
 
 
-class CharReader:
+class _Parser:
     """A position in a pattern, with the flags that apply there."""
 
     def __init__(self, pattern: str) -> None:
         self.pattern = pattern
         self.at = 0
-        self.flags = _Flags()
+        self.flags: frozenset[str] = frozenset()
 
     def error(self, text: str) -> PatternError:
         return PatternError(f"{text} at position {self.at}")
@@ -371,18 +328,19 @@ class CharReader:
         self.at += len(text)
         return True
 
-    def set_flags(self, on: str, off: str) -> None:
-        for letter in on + off:
-            if letter not in "idmsu":
-                raise self.error(f"flag {letter!r} is not supported")
-        for letters, value in ((on, True), (off, False)):
-            if "i" in letters:
-                self.flags = replace(self.flags, fold=value)
-            if "s" in letters:
-                self.flags = replace(self.flags, dot_all=value)
-
     def literal(self, char: str) -> Char:
-        return Char(span(char, char, fold=self.flags.fold))
+        return Char(self.span(char, char))
+
+    def span(self, first: str, last: str) -> IsIn:
+        """Returns the characters from *first* to *last*; with flag i, ASCII ones of either case."""
+        if "i" not in self.flags:
+            return lambda char: first <= char <= last
+
+        def is_in(char: str) -> bool:
+            other = char.swapcase() if char.isascii() else char
+            return first <= char <= last or first <= other <= last
+
+        return is_in
 
     def quoted(self) -> str:
         r"""Returns the text up to ``\E``, or the rest."""
@@ -422,42 +380,47 @@ class CharReader:
 
     def property(self, *, is_negative: bool) -> IsIn:
         r"""Returns the class whose name follows ``\p`` or ``\P``."""
-        name = _PROPERTY.match(self.pattern, self.at)
-        found = property_class(name[1] or name[2], fold=self.flags.fold) if name else None
-        if name is None or found is None:
-            raise self.error(rf"\p{name[0] if name else ''} is not supported")
-        self.at = name.end()
-        return negate(found) if is_negative else found
+        found = _PROPERTY.match(self.pattern, self.at)
+        if found is None:
+            raise self.error(r"\p is not supported")
+        name = found[1] or found[2] or ""
+        category = _CATEGORY.fullmatch(name.removeprefix("Is"))
+        short = category[0] if category else name
+        if "i" in self.flags and short in _CASED:
+            is_in = _CASED[short]
+        elif category:
+            is_in = _category(short)
+        elif name in _PROPERTIES:
+            is_in = _PROPERTIES[name]
+        else:
+            raise self.error(rf"\p{found[0]} is not supported")
+        self.at = found.end()
+        return negate(is_in) if is_negative else is_in
 
     def char_class(self, depth: int) -> IsIn:
         """Returns the class in brackets, whose opening one is behind."""
         if depth > DEEPEST:
             raise self.error(f"nested deeper than {DEEPEST} levels")
         is_negative = self.take("^")
-        found, is_first = self.operand(depth)
+        operands = [self.operand(depth)]
         while self.take("&&"):
-            other, is_empty = self.operand(depth)
-            if not is_empty:
-                found = other if is_first else intersection(found, other)
+            operands.append(self.operand(depth))
         if not self.take("]"):
             raise self.error("missing ]")
+        found = intersection(*(union(*members) for members in operands if members))
         return negate(found) if is_negative else found
 
-    def operand(self, depth: int) -> tuple[IsIn, bool]:
-        """Returns the union up to ``&&`` or the closing bracket, and whether it is empty."""
-        found: IsIn = nothing
-        is_empty = True
-        while self.peek() and self.peek(2) != "&&" and (is_empty or self.peek() != "]"):
+    def operand(self, depth: int) -> list[IsIn]:
+        """Returns what is united up to ``&&`` or the closing bracket, which never comes first."""
+        members: list[IsIn] = []
+        while self.peek() and self.peek(2) != "&&" and not (members and self.peek() == "]"):
             if self.take("["):
-                found, is_empty = union(found, self.char_class(depth + 1)), False
-                continue
-            if self.take(r"\Q"):
-                for char in self.quoted():
-                    found = union(found, span(char, char, fold=self.flags.fold))
-                    is_empty = False
-                continue
-            found, is_empty = union(found, self.range()), False
-        return found, is_empty
+                members.append(self.char_class(depth + 1))
+            elif self.take(r"\Q"):
+                members += (self.span(char, char) for char in self.quoted())
+            else:
+                members.append(self.range())
+        return members
 
     def range(self) -> IsIn:
         """Returns a character, an escape, or the characters from one to another."""
@@ -466,12 +429,12 @@ class CharReader:
             return first
         after = self.pattern[self.at + 1 : self.at + 2]
         if self.peek() != "-" or after in ("", "]", "["):
-            return span(first, first, fold=self.flags.fold)
+            return self.span(first, first)
         self.at += 1
         last = self.member()
         if not isinstance(last, str) or last < first:
             raise self.error("illegal character range")
-        return span(first, last, fold=self.flags.fold)
+        return self.span(first, last)
 
     def member(self) -> str | IsIn:
         """Returns a character or class inside brackets."""
@@ -479,36 +442,6 @@ class CharReader:
         char = self.pattern[self.at - 1]
         return self.escaped() if char == "\\" else char
 
-
-LONGEST: Final = 10_000
-EMPTY_PATTERN: Final = Sequence(())
-_COUNT: Final = re.compile(r"\{([0-9]{1,9})(?:(,)([0-9]{1,9})?)?\}")
-_FLAGS: Final = re.compile(r"\?([a-zA-Z]*)(?:-([a-zA-Z]*))?([:)])")
-_NAME: Final = re.compile(r"\?<[A-Za-z][A-Za-z0-9]*>")
-_LOOKS: Final = {
-    "?=": (True, False),
-    "?!": (True, True),
-    "?<=": (False, False),
-    "?<!": (False, True),
-}
-
-
-def parse(pattern: str) -> Node:
-    """Returns the expression that *pattern* describes.
-
-    Raises:
-        PatternError: It is invalid or not supported; the text says where and why.
-    """
-    if len(pattern) > LONGEST:
-        raise PatternError(f"longer than {LONGEST} characters")
-    parser = _Parser(pattern)
-    node = parser.choice(0)
-    if parser.at < len(pattern):
-        raise parser.error("unmatched )")
-    return node
-
-
-class _Parser(CharReader):
     def choice(self, depth: int) -> Node:
         if depth > DEEPEST:
             raise self.error(f"nested deeper than {DEEPEST} levels")
@@ -547,7 +480,7 @@ class _Parser(CharReader):
         if self.take("+"):
             if not isinstance(part, Char):
                 raise self.error("possessive quantifier of a group is not supported")
-            return Possessive(part, least, most)
+            return _possessive(part, least, most)
         self.take("?")  # which repetition is tried first makes no difference to a whole match
         return Repeat(part, least, most)
 
@@ -564,40 +497,36 @@ class _Parser(CharReader):
             case "[":
                 return Char(self.char_class(depth + 1))
             case ".":
-                return Char(anything if self.flags.dot_all else negate(is_line_end))
+                return Char(negate(_ascii("" if "s" in self.flags else LINE_ENDS)))
             case "^" | "$":
-                return PatternPlace(char, is_word)
+                return PatternPlace(char)
             case _:
                 return self.escape() if char == "\\" else self.literal(char)
 
     def group(self, depth: int) -> Node:
         outer = self.flags
-        for start, (is_ahead, is_negative) in _LOOKS.items():
-            if self.take(start):
-                return Look(self.rest_of_group(depth), is_ahead, is_negative)
-        if self.peek(2) == "?>":
+        look = _LOOK.match(self.pattern, self.at)
+        if start := look or _NAME.match(self.pattern, self.at):
+            self.at = start.end()
+        elif self.peek(2) == "?>":
             raise self.error("atomic group is not supported")
-        if name := _NAME.match(self.pattern, self.at):
-            self.at = name.end()
         elif self.peek() == "?":
             flags = _FLAGS.match(self.pattern, self.at)
             if flags is None:
                 raise self.error("unknown group")
             self.at = flags.end()
-            self.set_flags(flags[1], flags[2] or "")
+            on, off = flags[1], flags[2] or ""
+            for letter in on + off:
+                if letter not in "idmsu":
+                    raise self.error(f"flag {letter!r} is not supported")
+            self.flags = self.flags.union(on).difference(off)
             if flags[3] == ")":  # until the end of the enclosing group
-                return Sequence(())
-        node = self.rest_of_group(depth)
-        self.flags = outer
-        return node
-
-    def rest_of_group(self, depth: int) -> Node:
-        outer = self.flags
+                return EMPTY_PATTERN
         node = self.choice(depth)
         if not self.take(")"):
             raise self.error("missing )")
         self.flags = outer
-        return node
+        return Look(node, is_ahead=not look[1], is_negative=look[2] == "!") if look else node
 
     def escape(self) -> Node:
         char = self.peek()
@@ -605,7 +534,7 @@ class _Parser(CharReader):
             self.at += 1
             if char == "b" and self.peek() == "{":
                 raise self.error(r"\b{..} is not supported")
-            return PatternPlace(char, is_word)
+            return PatternPlace(char)
         if self.take("R"):
             pair = Sequence((self.literal("\r"), self.literal("\n")))
             return PatternChoice((pair, Char(SHORT["v"])))

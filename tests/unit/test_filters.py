@@ -25,6 +25,10 @@ from replication.mm2.filters import NameFilter, pattern_problem
         pytest.param(("(?i)A", "b"), (), "a", True, id="flag"),
         pytest.param(("(?i)A", "b"), (), "B", False, id="flag of one item only"),
         pytest.param((r"\w+",), (), "é", False, id="ASCII classes, as in Java"),
+        pytest.param((f"[{'ab' * 2000}]+",), (), "ab", True, id="a class of many characters"),
+        pytest.param((f"[a{'&&[ab]' * 1500}]+",), (), "b", False, id="many intersections"),
+        pytest.param(("a{2,3}+a",), (), "aaa", False, id="possessive, two at least"),
+        pytest.param(("a{2,3}+a",), (), "aaaa", True, id="possessive, three at most"),
     ],
 )
 def test_which_names_a_filter_accepts(
@@ -37,7 +41,9 @@ def test_which_names_a_filter_accepts(
     assert NameFilter(include, exclude).accepts(name) is expected
 
 
-@pytest.mark.parametrize("item", ["a(", "*", r"\p{Nope}", "[a-z", "(?i", r"(a)\1", "(?>a)"])
+@pytest.mark.parametrize(
+    "item", ["a(", "*", r"\p{Nope}", r"\p{}", "[&&]", "[a-z", "(?i", r"(a)\1", "(?>a)"]
+)
 def test_an_unsupported_pattern_is_a_problem(item: str) -> None:
     assert str(pattern_problem(item)).startswith(f"{item!r} is not a supported pattern")
 
