@@ -101,6 +101,15 @@ def in_json(name: str) -> Mapping[str, str]:
     return {"json": name}
 
 
+def _unread(_found: object) -> NoReturn:
+    raise TypeError("it is only written")
+
+
+AS_TEXT: Final = Form(_unread, str)
+OR_NULL: Final = Form(_unread, lambda value: value or None)
+"""Of what is only written: its text; and null where there is none."""
+
+
 def from_json(kind: type[T], found: object) -> T:
     """Returns the value of a *kind* that *found* is, as `form` has it.
 

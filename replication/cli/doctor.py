@@ -19,6 +19,7 @@ from replication.control.doctor.check_result import exit_code, script, worst
 from replication.control.doctor.examine import Start, examine, examine_rest
 from replication.deploy.arguments import DRIVER_MEMORY, megabytes
 from replication.errors import ConfigError, SetupError
+from replication.foreign_json import to_json
 
 HEADINGS = ("what", "found", "verdict", "next step")
 
@@ -55,7 +56,7 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
         found = examine(start)
     code = exit_code(found)
     if as_json:
-        rows = [finding.document() for finding in found]
+        rows = list(map(to_json, found))
         print_json({"verdict": worst(found), "exit_code": code, "findings": rows})
     elif fix_commands:
         for line in script(found):

@@ -21,6 +21,7 @@ from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.lag import utc
 from replication.figures.observation import ENDED, Figures, FlowState, TopicFigures, document
 from replication.figures.status_store import StatusEntry
+from replication.foreign_json import to_json
 from replication.kafka.status_topic import StatusReader
 from replication.model import Flow, Part
 from replication.state.delta import is_quick, open_reader
@@ -134,7 +135,7 @@ class FlowAnswer:
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
         word = self.heard.word
-        by_tables = {} if self.told is None else self.told.document()
+        by_tables = {} if self.told is None else to_json(self.told)
         members = self.witness.members
         return {
             **by_tables,

@@ -473,7 +473,7 @@ def _carry_out(
         "scope": shown.scope,
         **({"number": shown.number, "id": shown.id} if shown.id else {}),
         "at_the_same_time": [f"{each.number}: {each.text}, by {each.origin}" for each in others],
-        **effect.document(),
+        **to_json(effect),
         "warnings": [*effect.warnings, *doubts],
     }
     source, target = quote(flow.flow.source, safe=""), quote(flow.flow.target, safe="")
