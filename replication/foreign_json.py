@@ -105,9 +105,14 @@ def _unread(_found: object) -> NoReturn:
     raise TypeError("it is only written")
 
 
-AS_TEXT: Final = Form(_unread, str)
-OR_NULL: Final = Form(_unread, lambda value: value or None)
-"""Of what is only written: its text; and null where there is none."""
+def written(write: Callable[[Any], Any]) -> Form:
+    """Returns the form of what is only written."""
+    return Form(_unread, write)
+
+
+AS_TEXT: Final = written(str)
+OR_NULL: Final = written(lambda value: value or None)
+"""Null is what is empty."""
 
 
 def from_json(kind: type[T], found: object) -> T:

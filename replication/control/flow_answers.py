@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.lease_groups import LeaseGroup, LeaseGroups
@@ -388,18 +388,13 @@ class FlowLag:
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
-        answer, word = self.answer, self.answer.heard.word
-        said = None if word is None else document(word.observed)
-        by_name = {} if said is None else {row["topic"]: row for row in said["topics"]}
-        figures = {} if said is None else said["figures"]
+        found = self.answer.document()
+        said: Any = found["last_word"] or {"topics": (), "figures": {}}
+        by_name = {row["topic"]: row for row in said["topics"]}
         return {
-            "flow": str(answer.flow),
-            "state": answer.state,
-            "why": answer.why or None,
-            "heard_seconds": None if answer.age is None else round(answer.age, 1),
-            "no_word": answer.heard.why_not or None,
-            "lag_records": figures.get("lag_records"),
-            "lag_seconds": figures.get("lag_seconds"),
+            **{name: found[name] for name in ("flow", "state", "why", "heard_seconds", "no_word")},
+            "lag_records": said["figures"].get("lag_records"),
+            "lag_seconds": said["figures"].get("lag_seconds"),
             "topics": [by_name[row.topic] for row in self.topics],
         }
 

@@ -12,7 +12,7 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
 from replication.config.tree import FlowConfig
-from replication.figures.observation import seconds_of
+from replication.figures.observation import seconds_of, text_of
 from replication.serve.questions import Questions
 from replication.serve.sight import FIGURES, FlowSnapshot, FlowSnapshots, History
 
@@ -53,6 +53,18 @@ class Page(Generic[Item]):
     items: tuple[Item, ...]
     next: str | None
     total: int
+
+    def answer(
+        self, shown: Callable[[Item], Any], as_of: float | None, *, is_stale: bool = False
+    ) -> dict[str, Any]:
+        """Returns what is answered: its items as *shown*, of a time in epoch seconds."""
+        return {
+            "items": list(map(shown, self.items)),
+            "next": self.next,
+            "total": self.total,
+            "as_of": None if as_of is None else text_of(as_of),
+            "stale": is_stale,
+        }
 
 
 class PagingError(ValueError):

@@ -30,7 +30,6 @@ from replication.control.overrides import (
 )
 from replication.control.sample import MOST_RECORDS
 from replication.errors import NoAnswerError, ReplicationError
-from replication.figures.observation import text_of
 from replication.foreign_json import to_json
 from replication.log import Log
 from replication.offsets.moved import GOALS, Goal, parse_goal
@@ -412,11 +411,7 @@ def _history(asked: Questions, flow: FlowConfig, wish: ListQuery) -> dict[str, A
         page = page_of(steered.steering.changes, wish, _name_of, values)
         unread = steered.changes.unread
         return {
-            "items": [document(change) for change in page.items],
-            "next": page.next,
-            "total": page.total,
-            "as_of": text_of(time.time()),
-            "stale": False,
+            **page.answer(document, time.time()),
             "problems": [
                 *_doubts(asked),
                 *(f"{path} counts as absent: {each.text}" for path, each in unread.items()),
