@@ -169,34 +169,29 @@ LONGEST_WAIT: Final = 25.0
 Alias = Annotated[str, Path(max_length=249, description="A cluster's alias.")]
 
 
-def sight(request: Request) -> FlowSnapshots:
-    """Returns what was seen of all flows."""
-    found: FlowSnapshots = request.app.state.sight
-    return found
+def _part(name: str) -> Any:  # noqa: ANN401 - as of Depends
+    """Returns what finds a part of the application, for each request."""
+
+    def part(request: Request) -> object:
+        return getattr(request.app.state, name)
+
+    return Depends(part)
 
 
-def questions(request: Request) -> Questions:
-    """Returns what asks clusters and tables."""
-    found: Questions = request.app.state.questions
-    return found
+KnownSight = Annotated[FlowSnapshots, _part("sight")]
+Asked = Annotated[Questions, _part("questions")]
+Remembered = Annotated[History, _part("history")]
 
 
-def history(request: Request) -> History:
-    """Returns what is remembered of figures."""
-    found: History = request.app.state.history
-    return found
-
-
-def flow_of(
-    source: Alias, target: Alias, asked: Annotated[Questions, Depends(questions)]
-) -> FlowConfig:
+def flow_of(source: Alias, target: Alias, asked: Asked) -> FlowConfig:
     """Returns the flow of a path."""
     return asked.flow(source, target)
 
 
-def seen_of(
-    flow: Annotated[FlowConfig, Depends(flow_of)], known: Annotated[FlowSnapshots, Depends(sight)]
-) -> FlowSnapshot:
+OneFlow = Annotated[FlowConfig, Depends(flow_of)]
+
+
+def seen_of(flow: OneFlow, known: KnownSight) -> FlowSnapshot:
     """Returns what was seen of the flow of a path."""
     return known.see(flow.flow)
 
@@ -314,10 +309,6 @@ def group_of(
     return group or name
 
 
-KnownSight = Annotated[FlowSnapshots, Depends(sight)]
-Asked = Annotated[Questions, Depends(questions)]
-Remembered = Annotated[History, Depends(history)]
-OneFlow = Annotated[FlowConfig, Depends(flow_of)]
 OneSeen = Annotated[FlowSnapshot, Depends(seen_of)]
 OneGroup = Annotated[str, Depends(group_of)]
 
