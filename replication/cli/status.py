@@ -59,45 +59,49 @@ SOURCES: Final[Mapping[str, str]] = {"shared": "the shared source", "spark": "Sp
 def flow_lines(answer: FlowAnswer) -> Iterator[str]:
     """Yields what is known of a flow: first in one line, then its figures and what is wrong."""
     yield f"{answer.flow}: {first_line(answer)}"
-    word = answer.heard.word
-    if word is not None:
-        if figures := figures_line(word.observed):
-            late = word.said_at - word.observed.as_of
-            yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > word.patience else "")
-        if limits := limits_line(word.observed):
+    entry = answer.last.entry
+    if entry is not None:
+        if figures := figures_line(entry.observed):
+            late = entry.said_at - entry.observed.as_of
+            yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > entry.patience else "")
+        if limits := limits_line(entry.observed):
             yield f"  {limits}"
-        if waiting := word.observed.figures.get("schemas_waiting"):
+        if waiting := entry.observed.figures.get("schemas_waiting"):
             yield f"  {waiting:.0f} topics wait for ids of schemas"
-        yield from (f"  ! {_condition(condition)}" for condition in word.observed.conditions)
+        yield from (f"  ! {_condition(condition)}" for condition in entry.observed.conditions)
         if answer.standbys:
             yield f"  processes of other machines that stand by: {answer.standbys}"
-    elif answer.heard.why_not:
-        yield f"  its owner was not heard: {answer.heard.why_not}"
+    elif answer.last.why_not:
+        yield f"  its owner was not heard: {answer.last.why_not}"
     for part in answer.others:
-        yield f"  job {part.word.part}: {_said(part.word, part.state, part.why, part.age)}"
-    told = answer.told
-    if told is not None and told.end and (word is None or word.observed.state not in ENDED):
-        yield f"  {_end(told.end)}"
-    if told is None and word is None and answer.untold:
-        yield f"  its tables cannot be read: {answer.untold}"
+        yield f"  job {part.entry.part}: {_said(part.entry, part.state, part.why, part.age)}"
+    by_tables = answer.by_tables
+    if (
+        by_tables is not None
+        and by_tables.end
+        and (entry is None or entry.observed.state not in ENDED)
+    ):
+        yield f"  {_end(by_tables.end)}"
+    if by_tables is None and entry is None and answer.no_tables:
+        yield f"  its tables cannot be read: {answer.no_tables}"
 
 
 def first_line(answer: FlowAnswer) -> str:
     """Returns what the flow does, where, and since when."""
-    word = answer.heard.word
-    if word is None:
+    entry = answer.last.entry
+    if entry is None:
         return _by_tables(answer)
-    return _said(word, answer.state, answer.why, answer.age or 0)
+    return _said(entry, answer.state, answer.why, answer.age or 0)
 
 
-def _said(word: StatusEntry, state: str, why: str, age: float) -> str:
+def _said(entry: StatusEntry, state: str, why: str, age: float) -> str:
     if state == "silent":
-        return f"silent: {why}; last word: {_running(word.observed)} at {clock(word.said_at)}"
-    return f"{_running(word.observed)}, heard {age:.0f} s ago"
+        return f"silent: {why}; last word: {_running(entry.observed)} at {clock(entry.said_at)}"
+    return f"{_running(entry.observed)}, heard {age:.0f} s ago"
 
 
 def _by_tables(answer: FlowAnswer) -> str:
-    process = answer.told.process if answer.told is not None else None
+    process = answer.by_tables.process if answer.by_tables is not None else None
     if process is None:
         return f"{answer.state}: {answer.why}"
     if process.released is not None:
@@ -285,8 +289,10 @@ def _show(
             say(line)
         for change in changes.get(one.flow, NO_CHANGES).in_force:
             say(f"  changed: {change.text} (number {change.number}, by {change.origin})")
-        if one.told is not None and one.told.troubles:
-            print_table(f"{one.flow} does not replicate", HEADINGS, map(_cells, one.told.troubles))
+        if one.by_tables is not None and one.by_tables.troubles:
+            print_table(
+                f"{one.flow} does not replicate", HEADINGS, map(_cells, one.by_tables.troubles)
+            )
 
 
 def _check(answers: Sequence[FlowAnswer]) -> int:
@@ -303,16 +309,16 @@ def _check(answers: Sequence[FlowAnswer]) -> int:
 
 def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
     for one in answers:
-        word = one.heard.word
-        conditions = word.observed.conditions if word else ()
+        entry = one.last.entry
+        conditions = entry.observed.conditions if entry else ()
         if one.state == "silent":
             what = first_line(one)
         elif conditions:
             what = conditions[0].text
         else:
-            ill = (f"job {part.word.part}: {part.why}" for part in one.others if not part.is_well)
+            ill = (f"job {part.entry.part}: {part.why}" for part in one.others if not part.is_well)
             what = next(ill, first_line(one))
-        troubles = one.told.troubles if one.told and not word else ()
+        troubles = one.by_tables.troubles if one.by_tables and not entry else ()
         more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
         verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")
         yield f"{verdict}: {one.flow}: {what}{more}"
@@ -369,8 +375,8 @@ def lag(
     config = load_config(file, clusters)
     with FlowAnswers(config, chosen_flows(config, name)) as answers:
         found = answers.ask()
-    if not any(one.heard.word for one in found):
-        reasons = "; ".join(f"{one.flow}: {one.heard.why_not}" for one in found)
+    if not any(one.last.entry for one in found):
+        reasons = "; ".join(f"{one.flow}: {one.last.why_not}" for one in found)
         raise NoAnswerError(f"no lag is known: {reasons}")
     lags = [flow_lag(one, topics, top) for one in found]
     if as_json:
@@ -383,7 +389,7 @@ def lag(
             print_table(f"partitions of {flow}", PARTITION_HEADINGS, _partition_rows(chosen))
         elif chosen:
             print_table(f"topics of {flow}", LAG_HEADINGS, map(_lag_cells, chosen))
-        elif one.answer.heard.word is not None:
+        elif one.answer.last.entry is not None:
             echo("  of its topics nothing is known")
 
 

@@ -1,6 +1,6 @@
-"""How each flow is: by the last word of its owner, by the group of its lease, else by the tables.
+"""How each flow is: by its last status record, by the group of its lease, else by the tables.
 
-The last word may be of a process that was killed since. It is taken for true only as long as the
+The last record may be of a process that was killed since. It is taken for true only as long as the
 next one is not overdue and the lease's group has that process. What is not known is said to be so.
 """
 
@@ -16,7 +16,7 @@ from typing import Any, Final, Literal
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.lease_groups import LeaseGroup, LeaseGroups
-from replication.control.status import FlowStatus, flow_status, witnessed
+from replication.control.status import FlowStatus, flow_status, with_group
 from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.lag import utc
 from replication.figures.observation import ENDED, Figures, FlowState, TopicFigures, document
@@ -34,11 +34,11 @@ Health = Literal["ok", "degraded", "bad", "unknown"]
 IS_OFF: Final = "status.storage.topic is set to nothing, so that no owner says how its flow is"
 MOST_AT_ONCE: Final = 32
 TABLES_SECONDS: Final = 10.0
-"""How often the tables are read for whoever asks all the time, of flows that say nothing."""
+"""How often the tables are read for whoever asks all the time, of flows without a status record."""
 LATE_SECONDS: Final = 2.0
-"""How late a word may be, and by how much clocks may differ before that is asked about."""
+"""How late a status record may be, and by how much clocks may differ before that is asked about."""
 LONGEST_WAIT_SECONDS: Final = 60.0
-"""How long one more word is waited for, whatever interval the last one claims."""
+"""How long one more record is waited for, whatever interval the last one claims."""
 
 ENDINGS: Final[dict[Ending, FlowState]] = {
     "finished": "drained",
@@ -50,9 +50,9 @@ ENDINGS: Final[dict[Ending, FlowState]] = {
 
 @dataclass(frozen=True, slots=True)
 class LastStatus:
-    """What the status topic of a flow holds: the last word, and else why there is none."""
+    """What the status topic of a flow holds: the last record, and else why there is none."""
 
-    word: StatusEntry | None = None
+    entry: StatusEntry | None = None
     why_not: str = ""
     others: tuple[StatusEntry, ...] = ()
 
@@ -61,7 +61,7 @@ class LastStatus:
 class PartAnswer:
     """How a part of a flow is that runs as a job of its own, as in `FlowAnswer`."""
 
-    word: StatusEntry
+    entry: StatusEntry
     state: SeenState
     why: str
     age: float
@@ -74,11 +74,11 @@ class PartAnswer:
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
         return {
-            "part": self.word.part,
+            "part": self.entry.part,
             "state": self.state,
             "why": self.why or None,
             "heard_seconds": round(self.age, 1),
-            "last_word": document(self.word.observed, is_stale=self.state == "silent"),
+            "last_word": document(self.entry.observed, is_stale=self.state == "silent"),
         }
 
 
@@ -90,22 +90,22 @@ class FlowAnswer:
         flow: Which.
         state: What it does; `silent` if its owner should have said more, or is gone.
         why: Why it is silent or unknown.
-        heard: The last word of its owner.
-        age: How many seconds ago that was said; None without one.
-        witness: The group of its lease.
+        last: The last status record of its owner.
+        age: How many seconds ago that was written; None without one.
+        group: The group of its lease.
         others: Its parts that run as jobs of their own.
-        told: What the tables say of it; None if they were not read.
-        untold: Why they were not.
+        by_tables: What the tables say of it; None if they were not read.
+        no_tables: Why they were not.
     """
 
     flow: Flow
     state: SeenState
     why: str
-    heard: LastStatus
+    last: LastStatus
     age: float | None
-    witness: LeaseGroup
-    told: FlowStatus | None = None
-    untold: str = ""
+    group: LeaseGroup
+    by_tables: FlowStatus | None = None
+    no_tables: str = ""
     others: tuple[PartAnswer, ...] = ()
 
     @property
@@ -113,13 +113,13 @@ class FlowAnswer:
         """How healthy the flow is; `unknown` where nothing is known of it."""
         if self.state in ("silent", "failed"):
             return "bad"
-        if self.heard.word is not None:
-            own = self.heard.word.observed.health
+        if self.last.entry is not None:
+            own = self.last.entry.observed.health
             is_whole = all(part.is_well for part in self.others)
             return "degraded" if own == "ok" and not is_whole else own
-        if self.state == "unknown" or self.told is None:
+        if self.state == "unknown" or self.by_tables is None:
             return "unknown"
-        return "bad" if self.told.troubles else "ok"
+        return "bad" if self.by_tables.troubles else "ok"
 
     @property
     def standbys(self) -> int | None:
@@ -127,16 +127,16 @@ class FlowAnswer:
 
         One of the owner's machine waits for a lock of its file system, and is in no group.
         """
-        word, members = self.heard.word, self.witness.members
-        if word is None or not word.member or members is None:
+        entry, members = self.last.entry, self.group.members
+        if entry is None or not entry.member or members is None:
             return None
-        return len(members - {word.member}) or None
+        return len(members - {entry.member}) or None
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
-        word = self.heard.word
-        by_tables = {} if self.told is None else to_json(self.told)
-        members = self.witness.members
+        entry = self.last.entry
+        by_tables = {} if self.by_tables is None else to_json(self.by_tables)
+        members = self.group.members
         return {
             **by_tables,
             "flow": str(self.flow),
@@ -144,76 +144,80 @@ class FlowAnswer:
             "health": self.health,
             "why": self.why or None,
             "heard_seconds": None if self.age is None else round(self.age, 1),
-            "last_word": word and document(word.observed, is_stale=self.state == "silent"),
+            "last_word": entry and document(entry.observed, is_stale=self.state == "silent"),
             "standbys": self.standbys,
             "other_jobs": [part.document() for part in self.others],
-            "no_word": self.heard.why_not or None,
-            "no_tables": self.untold or None,
+            "no_word": self.last.why_not or None,
+            "no_tables": self.no_tables or None,
             "lease_group": {
-                "group": self.witness.group,
+                "group": self.group.group,
                 "members": None if members is None else sorted(members),
-                "unknown": self.witness.reason or None,
+                "unknown": self.group.reason or None,
             },
         }
 
 
-def judge(word: StatusEntry, witness: LeaseGroup, age: float) -> tuple[SeenState, str]:
-    """Returns the state of a flow whose last *word* is *age* seconds old, and why it is silent."""
-    state = word.observed.state
+def judge(entry: StatusEntry, group: LeaseGroup, age: float) -> tuple[SeenState, str]:
+    """Returns the state of a flow whose last *entry* is *age* seconds old, and why it is silent."""
+    state = entry.observed.state
     if state in ENDED:
         return state, ""
-    answer = witness.of(word.member or None)
-    if answer == "nobody" and word.member:
+    answer = group.of(entry.member or None)
+    if answer == "nobody" and entry.member:
         return "silent", "no process holds the lease"
-    if answer == "other" and word.member:
+    if answer == "other" and entry.member:
         return "silent", "its process has lost the lease, and another one is about to take over"
-    if age > word.patience:
+    if age > entry.patience:
         lives = ", although its process is in the group of the lease" if answer == "member" else ""
         return "silent", f"nothing heard for {age:.0f} s{lives}"
     return state, ""
 
 
-def judge_by_tables(told: FlowStatus | None, witness: LeaseGroup) -> tuple[SeenState, str]:
+def judge_by_tables(by_tables: FlowStatus | None, group: LeaseGroup) -> tuple[SeenState, str]:
     """Returns the state of a flow that has said nothing, and why if it is silent or unknown."""
-    if told is None or told.process is None:
+    if by_tables is None or by_tables.process is None:
         return "unknown", "no process is known to have run it"
-    if told.process.released is not None:
-        return ENDINGS.get(told.end.ending, "stopped") if told.end else "stopped", ""
-    if told.liveness != "member" and told.end and told.end.at > told.process.since:
-        return ENDINGS.get(told.end.ending, "stopped"), ""  # it could not give the lease back
-    match told.liveness:
+    if by_tables.process.released is not None:
+        return ENDINGS.get(by_tables.end.ending, "stopped") if by_tables.end else "stopped", ""
+    if (
+        by_tables.liveness != "member"
+        and by_tables.end
+        and by_tables.end.at > by_tables.process.since
+    ):
+        return ENDINGS.get(by_tables.end.ending, "stopped"), ""  # it could not give the lease back
+    match by_tables.liveness:
         case "member":
             return "running", ""
         case "nobody":
             return "silent", "no process holds the lease"
         case "other":
             return "silent", "its process has lost the lease, and another one is about to take over"
-    return "unknown", witness.reason
+    return "unknown", group.reason
 
 
 @dataclass(frozen=True, slots=True)
-class Witnesses:
+class PartGroups:
     """The groups of the leases: of each flow's records, and of parts with a job of their own."""
 
     of_records: Mapping[Flow, LeaseGroup]
     of_parts: Mapping[Part, Mapping[Flow, LeaseGroup]]
 
-    def of(self, word: StatusEntry) -> LeaseGroup:
-        """Returns the one of the part that a *word* is about."""
-        flow = word.observed.flow
-        return self.of_parts.get(word.part, {}).get(flow, self.of_records[flow])
+    def of(self, entry: StatusEntry) -> LeaseGroup:
+        """Returns the one of the part that a status *entry* is about."""
+        flow = entry.observed.flow
+        return self.of_parts.get(entry.part, {}).get(flow, self.of_records[flow])
 
 
-def is_doubtful(word: StatusEntry, witness: LeaseGroup) -> bool:
-    """Returns whether only the clocks say how old a *word* is, and they may be wrong.
+def is_doubtful(entry: StatusEntry, group: LeaseGroup) -> bool:
+    """Returns whether only the clocks say how old an *entry* is, and they may be wrong.
 
-    Its process lives by the *witness*, or has none, and the word is too old, or of the future.
+    Its process lives by its lease's *group*, or has none, and the record is too old, or of the future.
     """
-    if word.heard is not None or word.observed.state in ENDED:
+    if entry.received is not None or entry.observed.state in ENDED:
         return False
-    age = time.time() - word.said_at
-    may_live = not word.member or witness.of(word.member) == "member"
-    return may_live and not -LATE_SECONDS < age <= word.patience
+    age = time.time() - entry.said_at
+    may_live = not entry.member or group.of(entry.member) == "member"
+    return may_live and not -LATE_SECONDS < age <= entry.patience
 
 
 class FlowAnswers(AbstractContextManager["FlowAnswers"]):
@@ -228,107 +232,106 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         self._config = config
         self._flows = flows
         self._readers: dict[Flow, StatusReader] = {}
-        self._coordinators = LeaseGroups()
+        self._lease_groups = LeaseGroups()
         self._read = _Read(frozenset(), -TABLES_SECONDS, {}, "")
 
     def __exit__(self, *_: object) -> None:
         """Closes the connections."""
         for reader in self._readers.values():
             reader.__exit__()
-        self._coordinators.__exit__()
+        self._lease_groups.__exit__()
 
     def ask(self, seconds: float = 0.0, *, are_tables_wanted: bool = True) -> list[FlowAnswer]:
         """Returns how each flow is now.
 
         Args:
             seconds: How long to take in what is said since the last answer.
-            are_tables_wanted: Whether the tables are read although all flows have a word, if that
-                is quick. Else they are read of flows without one, every `TABLES_SECONDS`.
+            are_tables_wanted: Whether the tables are read although all flows have a status record,
+                if that is quick. Else they are read of flows without one, every
+                `TABLES_SECONDS`.
 
         Raises:
-            NoAnswerError: Neither a word nor a table tells of any flow.
+            NoAnswerError: Neither a status record nor a table tells of any flow.
         """
         with ThreadPoolExecutor(min(len(self._flows), MOST_AT_ONCE) + 2, "status") as pool:
-            asked = pool.submit(self._coordinators.ask, self._flows)
+            asked = pool.submit(self._lease_groups.ask, self._flows)
             is_cheap = are_tables_wanted and is_quick(self._config.access)
             read = pool.submit(self._read_tables, self._flows) if is_cheap else None
-            heard = list(pool.map(lambda flow: self._hear(flow, seconds), self._flows))
-            pairs = zip(self._flows, heard, strict=True)
-            mute = [flow for flow, one in pairs if one.word is None]
+            last = list(pool.map(lambda flow: self._read_last(flow, seconds), self._flows))
+            pairs = zip(self._flows, last, strict=True)
+            mute = [flow for flow, one in pairs if one.entry is None]
             if read is None and mute:
                 read = pool.submit(self._read_tables if are_tables_wanted else self._known, mute)
-            witnesses = Witnesses(asked.result(), self._of_parts(heard))
+            groups = PartGroups(asked.result(), self._of_parts(last))
             tables = read.result() if read else NOT_READ
-            heard = list(pool.map(partial(self._hear_again, witnesses), self._flows, heard))
+            last = list(pool.map(partial(self._choose_entry, groups), self._flows, last))
         answers = [
-            self._answer(flow.flow, one, witnesses, tables)
-            for flow, one in zip(self._flows, heard, strict=True)
+            self._answer(flow.flow, one, groups, tables)
+            for flow, one in zip(self._flows, last, strict=True)
         ]
-        if not any(one.heard.word or (one.told and one.told.process) for one in answers):
+        if not any(one.last.entry or (one.by_tables and one.by_tables.process) for one in answers):
             try:
                 check_begun(self._config.state_dir)
             except NoAnswerError as error:
-                why_not = "; ".join(dict.fromkeys(one.why_not for one in heard))
+                why_not = "; ".join(dict.fromkeys(one.why_not for one in last))
                 raise NoAnswerError(f"{error}. No owner was heard: {why_not}") from None
         return answers
 
-    def _of_parts(self, heard: Sequence[LastStatus]) -> dict[Part, dict[Flow, LeaseGroup]]:
+    def _of_parts(self, last: Sequence[LastStatus]) -> dict[Part, dict[Flow, LeaseGroup]]:
         """Asks the groups of parts that run as jobs of their own, and say something."""
         said: dict[Part, list[FlowConfig]] = defaultdict(list)
-        for flow, one in zip(self._flows, heard, strict=True):
-            for word in (one.word, *one.others):
-                if word is not None and word.member and word.part != "records":
-                    said[word.part].append(flow)
-        return {part: self._coordinators.ask(flows, part) for part, flows in said.items()}
+        for flow, one in zip(self._flows, last, strict=True):
+            for entry in (one.entry, *one.others):
+                if entry is not None and entry.member and entry.part != "records":
+                    said[entry.part].append(flow)
+        return {part: self._lease_groups.ask(flows, part) for part, flows in said.items()}
 
-    def _hear_again(
-        self, witnesses: Witnesses, config: FlowConfig, heard: LastStatus
-    ) -> LastStatus:
-        """Chooses by the group of the lease whose word counts: anybody may write to the topic.
+    def _choose_entry(self, groups: PartGroups, config: FlowConfig, last: LastStatus) -> LastStatus:
+        """Chooses by the group of the lease whose record counts: anybody may write to the topic.
 
-        Waits for one more word where a clock decides whether the last one is too old. The clocks of
+        Waits for one more where a clock decides whether the last one is too old. The clocks of
         this machine and of the broker may differ, and one that is set by an hour must not make a
         flow silent whose process is in the group of its lease.
         """
-        if (reader := self._readers.get(config.flow)) is None or heard.word is None:
-            return heard
-        reader.words.note_members("records", witnesses.of_records[config.flow].members)
-        for part, asked in witnesses.of_parts.items():
+        if (reader := self._readers.get(config.flow)) is None or last.entry is None:
+            return last
+        reader.store.note_members("records", groups.of_records[config.flow].members)
+        for part, asked in groups.of_parts.items():
             if config.flow in asked:
-                reader.words.note_members(part, asked[config.flow].members)
-        heard = LastStatus(reader.words.last, others=reader.words.others)
-        words = (heard.word, *heard.others)
-        doubtful = [w for w in words if w is not None and is_doubtful(w, witnesses.of(w))]
+                reader.store.note_members(part, asked[config.flow].members)
+        last = LastStatus(reader.store.last, others=reader.store.others)
+        entries = (last.entry, *last.others)
+        doubtful = [w for w in entries if w is not None and is_doubtful(w, groups.of(w))]
         if not doubtful:
-            return heard
+            return last
         longest = max(LONGEST_WAIT_SECONDS, 2 * config.status.interval_seconds)
-        seconds = min(longest, max(word.interval for word in doubtful)) + LATE_SECONDS
-        reader.await_words({word.part for word in doubtful}, seconds)
-        return LastStatus(reader.words.last, others=reader.words.others)
+        seconds = min(longest, max(entry.interval for entry in doubtful)) + LATE_SECONDS
+        reader.await_entries({entry.part for entry in doubtful}, seconds)
+        return LastStatus(reader.store.last, others=reader.store.others)
 
     def _answer(
-        self, flow: Flow, heard: LastStatus, witnesses: Witnesses, tables: "_Read"
+        self, flow: Flow, last: LastStatus, groups: PartGroups, tables: "_Read"
     ) -> FlowAnswer:
-        told, witness = tables.told.get(flow), witnesses.of_records[flow]
-        told = told and witnessed(told, witness, self._config.state_dir)
-        untold = tables.untold if flow in tables.flows else NOT_READ.untold
-        if (word := heard.word) is None:
-            state, why = judge_by_tables(told, witness)
-            return FlowAnswer(flow, state, why, heard, None, witness, told, untold)
+        by_tables, group = tables.by_tables.get(flow), groups.of_records[flow]
+        by_tables = by_tables and with_group(by_tables, group, self._config.state_dir)
+        no_tables = tables.no_tables if flow in tables.flows else NOT_READ.no_tables
+        if (entry := last.entry) is None:
+            state, why = judge_by_tables(by_tables, group)
+            return FlowAnswer(flow, state, why, last, None, group, by_tables, no_tables)
         parts = []
-        for one in (word, *heard.others):
-            if one.heard is None:
+        for one in (entry, *last.others):
+            if one.received is None:
                 age = max(0.0, time.time() - one.said_at)
             else:
-                age = time.monotonic() - one.heard
-            parts.append(PartAnswer(one, *judge(one, witnesses.of(one), age), age))
+                age = time.monotonic() - one.received
+            parts.append(PartAnswer(one, *judge(one, groups.of(one), age), age))
         first, *others = parts
         return FlowAnswer(
-            flow, first.state, first.why, heard, first.age, witnesses.of(word), told, untold,
+            flow, first.state, first.why, last, first.age, groups.of(entry), by_tables, no_tables,
             tuple(others),
         )  # fmt: skip
 
-    def _hear(self, config: FlowConfig, seconds: float) -> LastStatus:
+    def _read_last(self, config: FlowConfig, seconds: float) -> LastStatus:
         """Reads what the owner of a flow has said, to the end that its topic has now."""
         if not config.status.storage_topic:
             return LastStatus(None, IS_OFF)
@@ -345,9 +348,9 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
             if reader is not None:
                 reader.__exit__()
             return LastStatus(None, str(error))
-        words = reader.words
-        nothing = words.unreadable or f"topic {reader.name} has no word of the flow"
-        return LastStatus(words.last, "" if words.last else nothing, words.others)
+        entries = reader.store
+        nothing = entries.unreadable or f"topic {reader.name} has no word of the flow"
+        return LastStatus(entries.last, "" if entries.last else nothing, entries.others)
 
     def _known(self, flows: Sequence[FlowConfig]) -> "_Read":
         """Returns what was read of *flows* just now, or reads it."""
@@ -360,10 +363,10 @@ class FlowAnswers(AbstractContextManager["FlowAnswers"]):
         names = frozenset(flow.flow for flow in flows)
         try:
             with open_reader(self._config.access) as state:
-                told = {name: flow_status(name, state) for name in names}
+                by_tables = {name: flow_status(name, state) for name in names}
         except ReplicationError as error:
             return _Read(names, time.monotonic(), {}, str(error))
-        return _Read(names, time.monotonic(), told, "")
+        return _Read(names, time.monotonic(), by_tables, "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,8 +375,8 @@ class _Read:
 
     flows: frozenset[Flow]
     at: float
-    told: Mapping[Flow, FlowStatus]
-    untold: str
+    by_tables: Mapping[Flow, FlowStatus]
+    no_tables: str
 
 
 NOT_READ: Final = _Read(frozenset(), 0.0, {}, "the words of the flows say it")
@@ -401,8 +404,8 @@ class FlowLag:
 
 def flow_lag(answer: FlowAnswer, topics: Collection[str], top: int) -> FlowLag:
     """Returns the lag by an *answer*, of *topics*, or of all if there are none, at most *top*."""
-    word = answer.heard.word
-    said = () if word is None else word.observed.topics
+    entry = answer.last.entry
+    said = () if entry is None else entry.observed.topics
     chosen = [row for row in said if row.topic in topics or not topics]
     chosen.sort(key=lambda row: behind(row.figures), reverse=True)
     return FlowLag(answer, tuple(chosen[:top]))
@@ -453,10 +456,10 @@ def read_events(config: MirrorConfig, flows: Sequence[FlowConfig]) -> tuple[list
     except ReplicationError as error:
         reason = str(error)
     with FlowAnswers(config, flows) as answers:
-        heard = [one.heard for one in answers.ask()]
-    told = [one.word.observed for one in heard if one.word is not None]
-    if not told:
-        raise NoAnswerError(f"no events are known: {reason}; {heard[0].why_not}")
+        last = [one.last for one in answers.ask()]
+    by_tables = [one.entry.observed for one in last if one.entry is not None]
+    if not by_tables:
+        raise NoAnswerError(f"no events are known: {reason}; {last[0].why_not}")
     events = (
         LoggedEvent(
             utc(row.at),
@@ -466,7 +469,7 @@ def read_events(config: MirrorConfig, flows: Sequence[FlowConfig]) -> tuple[list
             row.text,
             tuple(sorted(row.details.items())),
         )
-        for observed in told
+        for observed in by_tables
         for row in observed.events
     )
     return sorted(events), f"only the last events of each owner are known: {reason}"

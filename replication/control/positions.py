@@ -1,4 +1,4 @@
-"""Where each partition of a flow stands: by the offset map, by the source, by the owner's word."""
+"""Where each partition of a flow stands: by the offset map, by the source, by the status topic."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
@@ -183,10 +183,10 @@ def _said(tp: TopicPartition, answer: FlowAnswer, steering: Overrides) -> tuple[
     if steering.paused.covers(tp):
         pauses = (each for each in steering.in_force if fold([each]).paused.covers(tp))
         return "paused", "; ".join(f"change {each.number} by {each.origin}" for each in pauses)
-    word = answer.heard.word
-    if word is None or answer.state == "silent" or answer.state in ENDED:
+    entry = answer.last.entry
+    if entry is None or answer.state == "silent" or answer.state in ENDED:
         return answer.state, answer.why
-    topic = next((one for one in word.observed.topics if one.topic == tp.topic), None)
+    topic = next((one for one in entry.observed.topics if one.topic == tp.topic), None)
     if topic is None:
         return answer.state, ""
     part = next((one for one in topic.partitions if one.partition == tp.partition), None)

@@ -70,7 +70,7 @@ class FlowStatus:
     liveness: Answer | None
     end: End | None = field(metadata=in_json("last_end"))
     troubles: tuple[OpenTrouble, ...] = field(metadata=in_json("not_replicated"))
-    witness: LeaseGroup | None = field(default=None, metadata=in_json(""))
+    group: LeaseGroup | None = field(default=None, metadata=in_json(""))
 
 
 def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
@@ -82,12 +82,12 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
     return FlowStatus(flow, process, None, end or None, troubles)
 
 
-def witnessed(status: FlowStatus, witness: LeaseGroup, state_dir: str) -> FlowStatus:
+def with_group(status: FlowStatus, group: LeaseGroup, state_dir: str) -> FlowStatus:
     """Returns *status*, by the tables, with what the group of the flow's lease says of it."""
     process = status.process
     if process is None or process.released is not None:
         return status
-    return replace(status, witness=witness, liveness=witness.of(process.instance(state_dir)))
+    return replace(status, group=group, liveness=group.of(process.instance(state_dir)))
 
 
 def troubles_of(

@@ -1,7 +1,7 @@
-"""What the owner of a flow says of it: from one look at it to records, and back. Pure.
+"""The status records of a flow: from one observation of it to records, and back. Pure.
 
-A word is a record of the status topic in Connect's form. A reader keeps the newest one of each part
-and topic, and none of an earlier owner: that may have been paused, and does not know of its end.
+They have Connect's form. A reader keeps the newest one of each part and topic, and none of an
+earlier owner: that may have been paused, and does not know of its end.
 """
 
 import re
@@ -36,8 +36,8 @@ CONNECTORS: Final[Mapping[Part, Connector]] = {
     "metadata": "MirrorMetadataConnector",
     "heartbeats": "MirrorHeartbeatConnector",
 }
-"""The parts of a flow that have a word of their own, by the names of connectors. What else a
-process does belongs to the first."""
+"""The parts of a flow that have a status record of their own, by the names of connectors. What
+else a process does belongs to the first."""
 
 LEASED: Final = frozenset[Part]({"records", "checkpoints", "metadata"})
 """The parts of which only the owner of a lease speaks."""
@@ -49,7 +49,7 @@ CLOCKS_SECONDS: Final = 300.0
 """By how much the clock of an owner may be ahead of the broker's."""
 
 MOST_MEMBERS: Final = 16
-"""Of so many the last word is kept: those of strangers go first."""
+"""Of so many the last record is kept: those of strangers go first."""
 
 MOST_GROUPS: Final = 100
 MOST_EVENTS: Final = 20
@@ -86,13 +86,13 @@ class StatusEntry:
     """What was said last of a part of a flow.
 
     Args:
-        observed: The look at the flow.
+        observed: The observation of the flow.
         epoch: Of the lease by which it was said.
         member: The static id of whoever said it, in the lease's group; "" if it is in none.
         interval: After how many seconds the next one is due.
         said_at: When, in epoch seconds of the broker.
         part: The part.
-        heard: When it came in, by this process's own clock; None if it was there already.
+        received: When it came in, by this process's own clock; None if it was there already.
         since: When whoever said it took the lease; None if that is not known.
     """
 
@@ -102,32 +102,32 @@ class StatusEntry:
     interval: float
     said_at: float
     part: Part = "records"
-    heard: float | None = None
+    received: float | None = None
     since: float | None = None
 
     @property
     def speaker(self) -> Speaker:
-        """Whose word it is."""
+        """Who wrote it."""
         return self.epoch, self.member
 
     @property
     def patience(self) -> float:
-        """For how many seconds nothing may be heard: three words may be lost."""
+        """For how many seconds nothing may come: three records may be lost."""
         return 3 * self.interval + 5
 
 
 class StatusStore:
     """What has been said of one flow.
 
-    Anybody who may write to the topic may say anything, by any epoch. So the words of several
+    Anybody who may write to the topic may say anything, by any epoch. So the records of several
     members are kept, the last one of each. One whom the lease's group has is believed before one
     whom it once had, and that one before any other; among others the epoch decides.
 
     Args:
-        flow: The flow; words of others are ignored.
+        flow: The flow; records of others are ignored.
 
     Attributes:
-        unreadable: What was wrong with the last word that was none.
+        unreadable: What was wrong with the last record that was none.
     """
 
     def __init__(self, flow: Flow) -> None:
@@ -145,7 +145,7 @@ class StatusStore:
         key: bytes | None,
         value: bytes | None,
         said_at: float,
-        heard: float | None = None,
+        received: float | None = None,
     ) -> None:
         """Takes a record of the status topic; what is not ours is ignored.
 
@@ -153,7 +153,7 @@ class StatusStore:
             key: Of the record.
             value: The same.
             said_at: When the broker took it, in epoch seconds.
-            heard: When it came in, by this process's own clock; None if it was there already.
+            received: When it came in, by this process's own clock; None if it was there already.
         """
         self._is_known = False
         try:
@@ -165,7 +165,7 @@ class StatusStore:
             if of.topic is not None:
                 self._take_topic(of.topic, ours)
             elif of.task is None and ours is not None:
-                self._take_part(of.connector, ours, said_at, heard)
+                self._take_part(of.connector, ours, said_at, received)
         except (KeyError, TypeError, ValueError) as error:
             self.unreadable = f"a word of another version, or of nobody: {error!r:.200}"
 
@@ -179,51 +179,53 @@ class StatusStore:
         self._is_known = False
 
     def are_live(self, parts: Iterable[Part]) -> bool:
-        """Returns whether words of all *parts* have come in since the topic's end was reached."""
-        return all((word := self.of(part)) is not None and word.heard is not None for part in parts)
+        """Returns whether records of all *parts* have come in since the topic's end was reached."""
+        return all(
+            (entry := self.of(part)) is not None and entry.received is not None for part in parts
+        )
 
     def of(self, part: Part) -> StatusEntry | None:
-        """Returns the last word of *part*."""
+        """Returns the last record of *part*."""
         if not (said := self._said.get(part)):
             return None
         members = self._members.get(part, frozenset())
-        if present := [word for member, word in said.items() if member in members]:
+        if present := [entry for member, entry in said.items() if member in members]:
             return present[-1]  # only the owner of a lease speaks
         met = self._met.get(part, frozenset())
-        words = [word for member, word in said.items() if member in met] or list(said.values())
-        return reduce(lambda known, word: known if _is_earlier(word, known) else word, words)
+        entries = [entry for member, entry in said.items() if member in met] or list(said.values())
+        return reduce(lambda known, entry: known if _is_earlier(entry, known) else entry, entries)
 
     @property
     def others(self) -> tuple[StatusEntry, ...]:
-        """The last words of parts that run as jobs of their own, beside the one of `last`."""
-        words = [word for part in CONNECTORS if (word := self.of(part))]
-        covered = PARTS[job] if words and (job := words[0].observed.runs) else frozenset[Part]()
-        return tuple(word for word in words[1:] if word.part not in covered)
+        """The last records of parts that run as jobs of their own, beside the one of `last`."""
+        entries = [entry for part in CONNECTORS if (entry := self.of(part))]
+        covered = PARTS[job] if entries and (job := entries[0].observed.runs) else frozenset[Part]()
+        return tuple(entry for entry in entries[1:] if entry.part not in covered)
 
     @property
     def last(self) -> StatusEntry | None:
-        """The last word of the flow with what is known of its topics and groups; None without."""
+        """The last record of the flow with what is known of its topics and groups; None without."""
         if not self._is_known:  # since a record came
             self._last = self._put_together()
             self._is_known = True
         return self._last
 
     def _put_together(self) -> StatusEntry | None:
-        word = next((word for part in CONNECTORS if (word := self.of(part))), None)
-        if word is None:
+        entry = next((entry for part in CONNECTORS if (entry := self.of(part))), None)
+        if entry is None:
             return None
         records = self.of("records")
         speaker = None if records is None else records.speaker
-        # an earlier owner may have replicated other topics, and its words may come in late
+        # an earlier owner may have replicated other topics, and its records may come in late
         known = {name: said[speaker] for name, said in self._topics.items() if speaker in said}
         topics = tuple(known[name] for name in sorted(known))
-        groups, checkpoints = word.observed.groups, self.of("checkpoints")
+        groups, checkpoints = entry.observed.groups, self.of("checkpoints")
         if not groups and checkpoints is not None:
             groups = checkpoints.observed.groups
-        return replace(word, observed=replace(word.observed, topics=topics, groups=groups))
+        return replace(entry, observed=replace(entry.observed, topics=topics, groups=groups))
 
     def _take_part(
-        self, connector: str, ours: Mapping[str, Any], said_at: float, heard: float | None
+        self, connector: str, ours: Mapping[str, Any], said_at: float, received: float | None
     ) -> None:
         part = next((part for part, name in CONNECTORS.items() if name == connector), None)
         if part is None:
@@ -234,7 +236,7 @@ class StatusStore:
         epoch, member = _speaker(ours)
         if part in LEASED and not member:
             raise ValueError("a word without a member")
-        owner = observed.owner  # which versions before say instead; the word of an end has none
+        owner = observed.owner  # which versions before say instead; the record of an end has none
         since = ours.get("since", owner and owner.since)
         # nobody has a lease from a later time on; clocks of owner and broker may differ
         since = None if since is None else min(number(since), said_at + CLOCKS_SECONDS)
@@ -243,7 +245,9 @@ class StatusStore:
             raise ValueError("no word comes so rarely")
         said = self._said.setdefault(part, {})
         said.pop(member, None)
-        said[member] = StatusEntry(observed, epoch, member, interval, said_at, part, heard, since)
+        said[member] = StatusEntry(
+            observed, epoch, member, interval, said_at, part, received, since
+        )
         strangers = (one for one in said if one not in (member, *self._trusted(part)))
         if len(said) > MOST_MEMBERS and (oldest := next(strangers, None)) is not None:
             del said[oldest]
@@ -272,29 +276,29 @@ def _speaker(ours: Mapping[str, Any]) -> Speaker:
     return whole(ours["epoch"]), text(ours["member"])
 
 
-def _is_earlier(word: StatusEntry, known: StatusEntry) -> bool:
-    """Returns whether *word* is of an owner before the one of the *known* word.
+def _is_earlier(entry: StatusEntry, known: StatusEntry) -> bool:
+    """Returns whether *entry* is of an owner before that of the *known* one.
 
     Where the table of leases has begun anew, so have the epochs: then the later owner counts. And
     whoever has an epoch that no owner reaches, and is silent, does not silence the others for good.
     """
-    if word.epoch >= known.epoch or word.part not in LEASED:
+    if entry.epoch >= known.epoch or entry.part not in LEASED:
         return False
-    is_overdue = word.said_at - known.said_at > word.patience
+    is_overdue = entry.said_at - known.said_at > entry.patience
     if is_overdue and known.observed.state not in ENDED:
         return False
-    return word.since is None or known.since is None or word.since <= known.since
+    return entry.since is None or known.since is None or entry.since <= known.since
 
 
 def part_statuses(
     observed: Observation, holders: Mapping[Part, Holder], interval_seconds: int
 ) -> dict[StatusKey, bytes | None]:
-    """Returns the words of the parts that this process holds; the first one has the figures.
+    """Returns the records of the parts that this process holds; the first one has the figures.
 
     Args:
-        observed: One look at the flow, without its topics.
+        observed: One observation of the flow, without its topics.
         holders: By part.
-        interval_seconds: How often a word comes.
+        interval_seconds: How often a record comes.
     """
     found: dict[StatusKey, bytes | None] = {}
     spoken = _bounded(observed)
@@ -321,14 +325,14 @@ def part_statuses(
 
 
 class TopicStatuses:
-    """The words of a flow's topics; that of a topic which is what it was is not made again."""
+    """The status records of topics; that of a topic which is what it was is not made again."""
 
     def __init__(self) -> None:
         self._made: dict[str, tuple[TopicFigures, bytes]] = {}
         self._speaker: tuple[Holder, int] | None = None
 
     def take(self, observed: Observation, holder: Holder) -> dict[str, bytes]:
-        """Returns the words of the topics of *observed*, by topic."""
+        """Returns the records of the topics of *observed*, by topic."""
         since_ms = round((observed.owner.since if observed.owner else observed.since) * 1000)
         if self._speaker != (holder, since_ms):
             self._made = {}
@@ -340,11 +344,11 @@ class TopicStatuses:
                 ours = {**_ours(holder), "row": _worst(to_json(topic))}
                 known = topic, topic_value(topic.topic, CONNECTORS["records"], since_ms, ours)
             self._made[topic.topic] = known
-        return {name: word for name, (_, word) in self._made.items()}
+        return {name: entry for name, (_, entry) in self._made.items()}
 
 
 def topic_key(topic: str) -> StatusKey:
-    """Returns the key of a *topic*'s word."""
+    """Returns the key of a *topic*'s status record."""
     return StatusKey(CONNECTORS["records"], topic=topic)
 
 

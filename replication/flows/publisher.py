@@ -1,7 +1,7 @@
 """Writes what is known of the flows of this process to their status topics.
 
 It has a thread for each target, and clients of its own, so that a cluster that does not answer
-holds up neither records nor the words of other flows. Whatever fails costs the view only, and is
+holds up neither records nor the status of other flows. Whatever fails costs the view only, and is
 logged once.
 """
 
@@ -102,10 +102,10 @@ class TopicRotation:
 
 
 WRITE_SECONDS: Final = 3.0
-"""How long a word is waited for."""
+"""How long a record is waited for."""
 
 LAST_SECONDS: Final = 5.0
-"""How long the end of a flow waits for its last word."""
+"""How long the end of a flow waits for its last record."""
 
 
 class Holders(Protocol):
@@ -116,7 +116,7 @@ class Holders(Protocol):
 
 
 class FlowPublisher:
-    """The words of one flow; for one thread at a time."""
+    """The status records of one flow; for one thread at a time."""
 
     def __init__(self, config: FlowConfig, clients: StatusClients | None = None) -> None:
         self._config = config
@@ -129,9 +129,9 @@ class FlowPublisher:
         self._lock = threading.Lock()
 
     def publish(self, observed: Observation, holders: Mapping[Part, Holder]) -> None:
-        """Writes the words of *observed* for the parts of *holders*; logs why it cannot, once.
+        """Writes the records of *observed* for the parts of *holders*; logs why it cannot, once.
 
-        Behind the word of the flow's end nothing is written: another thread may be late with a
+        Behind the record of the flow's end nothing is written: another thread may be late with a
         look that was made before.
         """
         if not holders:
@@ -154,7 +154,7 @@ class FlowPublisher:
 
     @property
     def skew(self) -> Skew | None:
-        """How far the target's clock is ahead, by the words that it has stamped."""
+        """How far the target's clock is ahead, by the records that it has stamped."""
         return self._topic.skew
 
     def close(self) -> None:
@@ -164,12 +164,12 @@ class FlowPublisher:
 
     def _write(self, observed: Observation, holders: Mapping[Part, Holder]) -> None:
         interval = self._config.status.interval_seconds
-        words = part_statuses(observed, holders, interval)
+        values = part_statuses(observed, holders, interval)
         if (holder := holders.get("records")) is not None:
             topics, now = self._topics.take(observed, holder), time.monotonic()
             turn = self._turns.take(topics, now, urgent_topics(observed))
-            words |= {topic_key(topic): value for topic, value in turn.items()}
-        records = [(key.encode(), value) for key, value in words.items()]
+            values |= {topic_key(topic): value for topic, value in turn.items()}
+        records = [(key.encode(), value) for key, value in values.items()]
         if self._topic.write(records, WRITE_SECONDS):
             self._turns.forget()
 
@@ -220,7 +220,7 @@ class Publishers(AbstractContextManager["Publishers"]):
     def offer(self, observed: Observation) -> None:
         """Takes a new look at a flow, which is written in the background.
 
-        It waits for the last word of a flow that has ended, but not for long.
+        It waits for the last record of a flow that has ended, but not for long.
         """
         if observed.flow not in self._by_flow or observed.flow in self._has_ended:
             return
@@ -229,7 +229,7 @@ class Publishers(AbstractContextManager["Publishers"]):
             self._newest.pop(observed.flow, None)
             holders = self._holders[observed.flow](at_end=True)
             thread = threading.Thread(
-                target=self._publish, args=(observed, holders), name="last word", daemon=True
+                target=self._publish, args=(observed, holders), name="last status", daemon=True
             )
             thread.start()
             thread.join(LAST_SECONDS)
@@ -318,7 +318,7 @@ def _owner(context: FlowContext, job: Job) -> Owner | None:
 def last_look(
     observed: Observation, error: BaseException | None, exit_code: int, *, is_drained: bool
 ) -> Observation:
-    """Returns the last word of a flow that has ended: how, and why if it has failed.
+    """Returns the last observation of a flow that has ended: how, and why if it has failed.
 
     Args:
         observed: What was known of it.
@@ -350,7 +350,7 @@ def holders_of(context: FlowContext, job: Job, *, at_end: bool) -> dict[Part, Ho
     """
     found: dict[Part, Holder] = {}
     for name, part in LEASED.items():
-        if part == "metadata" and runs(job, "records"):  # the word of the records tells of it
+        if part == "metadata" and runs(job, "records"):  # that of the records tells of it
             continue
         lease = context.held.get(name)
         if name in context.spoke_as and (at_end or (lease is not None and lease.is_held)):

@@ -50,7 +50,7 @@ class StatusReader(AbstractContextManager["StatusReader"]):
     """
 
     def __init__(self, config: FlowConfig) -> None:
-        self.words = StatusStore(config.flow)
+        self.store = StatusStore(config.flow)
         self.name = config.status.storage_topic
         self._target = config.target
         self._records: Records | None = None
@@ -88,14 +88,14 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         while time.monotonic() < deadline:
             self._poll()
 
-    def await_words(self, parts: Collection[Part], seconds: float) -> None:
+    def await_entries(self, parts: Collection[Part], seconds: float) -> None:
         """Takes what comes, until something was said of all *parts*: for *seconds* at most.
 
         Raises:
             ClusterError: The cluster denies access.
         """
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline and not self.words.are_live(parts):
+        while time.monotonic() < deadline and not self.store.are_live(parts):
             self._poll()
 
     def _opened(self) -> Records:
@@ -124,12 +124,12 @@ class StatusReader(AbstractContextManager["StatusReader"]):
         if record is None:
             self._unread.discard(tp.partition)
         else:
-            heard = None if self._unread else time.monotonic()
-            self.words.take(record.key, record.value, record.timestamp_ms / 1000, heard)
-            if self.words.unreadable and not self._is_named:
+            received = None if self._unread else time.monotonic()
+            self.store.take(record.key, record.value, record.timestamp_ms / 1000, received)
+            if self.store.unreadable and not self._is_named:
                 self._is_named = True
-                text = f"{tp} offset {record.offset} is left: {self.words.unreadable}"
-                log.bind(self.words.flow).warning("status_word_left", text=text)
+                text = f"{tp} offset {record.offset} is left: {self.store.unreadable}"
+                log.bind(self.store.flow).warning("status_word_left", text=text)
 
     def _error(self, failure: ClientFailure) -> CallError:
         target = self._target
@@ -272,7 +272,7 @@ class StatusTopic(AbstractContextManager["StatusTopic"]):
     def write(self, records: Iterable[StatusRecord], seconds: float) -> bool:
         """Writes *records*, and returns when they are acknowledged.
 
-        The topic is created where it is missing: one that was deleted is back with the next word.
+        The topic is created where it is missing: one that was deleted is back with the next record.
 
         Args:
             records: Keys and values.

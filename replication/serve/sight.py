@@ -47,7 +47,7 @@ class FlowSnapshot:
         observation: The last that was heard of it; None if nothing was.
         is_silent: Whether there should be something newer.
         text: Why nothing is known, or why it is silent; else "".
-        told: What the tables say of its state, where nothing was heard; "" if they do not.
+        by_tables: What the tables say of its state, where nothing was heard; "" if they do not.
         standbys: How many processes of other machines wait to take it over; None if none is known.
     """
 
@@ -55,7 +55,7 @@ class FlowSnapshot:
     observation: Observation | None = None
     is_silent: bool = False
     text: str = ""
-    told: str = ""
+    by_tables: str = ""
     standbys: int | None = None
 
     @property
@@ -63,7 +63,7 @@ class FlowSnapshot:
         """The flow's state, or what stands for it: `silent`, `unknown`."""
         if self.is_silent:
             return "silent"
-        return self.observation.state if self.observation else self.told or "unknown"
+        return self.observation.state if self.observation else self.by_tables or "unknown"
 
     @property
     def is_stale(self) -> bool:
@@ -262,8 +262,8 @@ class Listening(AbstractContextManager["Listening"]):
 
 def seen_of(answer: FlowAnswer) -> FlowSnapshot:
     """Returns what an answer says of a flow."""
-    word = answer.heard.word
-    text = answer.why if word else "; ".join(filter(None, (answer.why, answer.heard.why_not)))
-    observed = word.observed if word else None
+    entry = answer.last.entry
+    text = answer.why if entry else "; ".join(filter(None, (answer.why, answer.last.why_not)))
+    observed = entry.observed if entry else None
     is_silent = answer.state == "silent"
     return FlowSnapshot(answer.flow, observed, is_silent, text, str(answer.state), answer.standbys)

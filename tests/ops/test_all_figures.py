@@ -104,10 +104,10 @@ def ask(file: Path) -> FlowAnswer | None:
 def parts(file: Path) -> dict[str, str]:
     """The state of each part of which something was heard."""
     answer = ask(file)
-    if answer is None or answer.heard.word is None:
+    if answer is None or answer.last.entry is None:
         return {}
-    others = {str(one.word.part): str(one.state) for one in answer.others}
-    return {answer.heard.word.part: answer.state, **others}
+    others = {str(one.entry.part): str(one.state) for one in answer.others}
+    return {answer.last.entry.part: answer.state, **others}
 
 
 def test_jobs_that_run_alone_are_seen_and_no_clock_makes_them_silent(

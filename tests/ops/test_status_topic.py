@@ -72,7 +72,7 @@ def read(config: FlowConfig) -> Observation | None:
     """What a reader that has just come knows."""
     with StatusReader(config) as reader:
         reader.catch_up()
-        last = reader.words.last
+        last = reader.store.last
     return None if last is None else last.observed
 
 
