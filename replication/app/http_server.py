@@ -185,9 +185,9 @@ class Liveness:
         self._turned_at: float | None = None
         self._flows: dict[Flow, tuple[FlowMetrics, Answering]] = {}
 
-    def watch(self, flow: Flow, board: FlowMetrics, clusters: Answering) -> None:
+    def watch(self, flow: Flow, flow_metrics: FlowMetrics, clusters: Answering) -> None:
         """Watches the loop of *flow* as well."""
-        self._flows[flow] = (board, clusters)
+        self._flows[flow] = (flow_metrics, clusters)
 
     def turn(self) -> None:
         """Notes that the main loop turns; it will turn again within a few seconds."""
@@ -202,9 +202,9 @@ class Liveness:
     def find_hung(self) -> list[str]:
         """Returns what does not turn any more, a line each; empty if the process lives."""
         hung = [_line("the process", self._turned_at)]
-        for flow, (board, clusters) in self._flows.items():
+        for flow, (flow_metrics, clusters) in self._flows.items():
             if clusters.are_answering:
-                hung.append(_line(f"the flow {flow}", board.turned_at))
+                hung.append(_line(f"the flow {flow}", flow_metrics.turned_at))
         return [line for line in hung if line]
 
 

@@ -172,7 +172,7 @@ class LatestObservations:
         self._latest = latest
         self._contexts = {context.config.flow: context for context in contexts}
         for context in contexts:
-            self.pulse.watch(context.config.flow, context.board, context.outages)
+            self.pulse.watch(context.config.flow, context.metrics, context.outages)
 
     def look(self) -> Sequence[Observation]:
         """Returns an observation of each flow; for any thread."""
@@ -428,7 +428,7 @@ class _Application:
         self, view: View, context: FlowContext, error: BaseException | None, *, is_stopped: bool
     ) -> None:
         try:
-            self._ends.end(context.config.flow, context.tally, error, is_stopped=is_stopped)
+            self._ends.end(context.config.flow, context.summary, error, is_stopped=is_stopped)
         except Exception as broken:
             error = error or broken
             raise
@@ -468,7 +468,7 @@ class _Application:
             leases=leases,
             standby=self._launch.standby,
             head_start=self.head_start,
-            tally=self._ends.tally(config.flow),
+            summary=self._ends.summary(config.flow),
         )
 
 

@@ -265,7 +265,7 @@ class RunHistory:
         self._known = set[Flow | tuple[Flow, str]]()
         self._rows = _WaitingRows(launch, wait_seconds)
 
-    def tally(self, flow: Flow) -> RunSummary:
+    def summary(self, flow: Flow) -> RunSummary:
         """Returns a tally for *flow*, whose owner before this process may have been killed."""
         return RunSummary(when_killed=partial(self._add_killed, flow))
 
@@ -315,24 +315,24 @@ class RunHistory:
                 self.end(flow, RunSummary(), error, is_stopped=True)
 
     def end(
-        self, flow: Flow, tally: RunSummary, error: BaseException | None, *, is_stopped: bool
+        self, flow: Flow, summary: RunSummary, error: BaseException | None, *, is_stopped: bool
     ) -> None:
         """Records the end of *flow*, clean without an *error*; its rows are written later."""
         self._known.add(flow)
-        add = partial(self._add, flow, tally, is_stopped=is_stopped)
+        add = partial(self._add, flow, summary, is_stopped=is_stopped)
         try:
-            topics = tally.topics() if runs(self._launch.job, "records") else None
+            topics = summary.topics() if runs(self._launch.job, "records") else None
         except Exception as unknown:  # the end itself is known
             add(error or unknown, None)
             raise
         execution = add(error, topics)
-        if tally.epoch is not None and topics is not None:
+        if summary.epoch is not None and topics is not None:
             _log_summary(execution)
 
     def _add(
         self,
         flow: Flow,
-        tally: RunSummary,
+        summary: RunSummary,
         error: BaseException | None,
         topics: Sequence[TopicEnd] | None,
         *,
@@ -342,23 +342,23 @@ class RunHistory:
         execution = Execution(
             flow,
             launch.job,
-            tally.board.look().copying.mode or self._modes.get(flow, launch.config.mode),
+            summary.metrics.look().copying.mode or self._modes.get(flow, launch.config.mode),
             process_name(),
             self._started_at,
             now(),
-            self._ending(tally, error, is_stopped=is_stopped),
+            self._ending(summary, error, is_stopped=is_stopped),
             outcome.exit_code,
             outcome.cause,
-            tally.epoch,
+            summary.epoch,
             topics,
         )
         self._rows.add(execution)
         return execution
 
     def _ending(
-        self, tally: RunSummary, error: BaseException | None, *, is_stopped: bool
+        self, summary: RunSummary, error: BaseException | None, *, is_stopped: bool
     ) -> Ending:
-        is_owner = tally.epoch is not None
+        is_owner = summary.epoch is not None
         if isinstance(error, LeaseError):
             return "lease-lost" if is_owner else "kept-out"
         if error is not None:

@@ -17,8 +17,8 @@ from replication.figures.minutes import Minute, Minutes
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
 from replication.flows.observe.clocks import Clocks
+from replication.flows.observe.flow_observer import FlowObserver
 from replication.flows.observe.observer import Observer
-from replication.flows.observe.sight import FlowObserver
 from replication.flows.publisher import Publishers, holders_of, last_look, look_at
 from replication.log import Log
 from replication.model import Flow, Job

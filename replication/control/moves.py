@@ -122,7 +122,7 @@ Span = tuple[int, int]
 
 
 def counted_records(
-    sides: FlowClients,
+    clients: FlowClients,
     spans: Mapping[TopicPartition, Span],
     maps: Mapping[TopicPartition, Iterable[OffsetRun]],
 ) -> dict[TopicPartition, int]:
@@ -131,10 +131,10 @@ def counted_records(
     Nothing is read of a span that its offset map among *maps* shows as dense; a span that is too
     long to be read has no entry. Spark starts if anything is to be read.
     """
-    config = sides.config
+    config = clients.config
     topics = {tp.topic for tp in spans}
     rule = copy_rule(config, topics)
-    settings = sides.source.topic_config(topics)
+    settings = clients.source.topic_config(topics)
     policies = {topic: settings.get(topic, {}).get("cleanup.policy") for topic in topics}
     # the source deletes records in the middle of these
     compacted = {
@@ -154,7 +154,7 @@ def counted_records(
             room -= width
     if left:
         with compared(config.flow):
-            counts = count_records(sides.spark, config.source.consumer, left, rule)
+            counts = count_records(clients.spark, config.source.consumer, left, rule)
         found |= {tp: counts.get(tp, 0) for tp in left}
     return found
 
@@ -359,8 +359,8 @@ def planned_moves(
         goals = choose(topics)
         running.refuse(goals.keys())
         kind = IdleFlowClients if may_start_spark else _SparklessClients
-        with kind(config, clusters) as sides:
-            plan = plan_moves(sides, stored, topics, goals)
+        with kind(config, clusters) as clients:
+            plan = plan_moves(clients, stored, topics, goals)
     return replace(plan, problems=(*doubts, *plan.problems))
 
 
@@ -374,17 +374,17 @@ class _SparklessClients(IdleFlowClients):
 
 
 def plan_moves(
-    sides: FlowClients, stored: StoredMap, plan: TopicPlan, goals: Mapping[TopicPartition, Goal]
+    clients: FlowClients, stored: StoredMap, plan: TopicPlan, goals: Mapping[TopicPartition, Goal]
 ) -> MovePlan:
     """Returns what becomes of partitions that are to go on at *goals*, and are not copied now."""
     plan = _checked(plan, goals.keys())
-    spans, own = _own_positions(sides, stored, plan, goals.keys())
-    asked = _asked(sides, plan, (spans, own), goals)
+    spans, own = _own_positions(clients, stored, plan, goals.keys())
+    asked = _asked(clients, plan, (spans, own), goals)
     moved = _moved(asked, plan, spans, own)
     before = {tp: at.position.upstream for tp, at in own.items()}
     moving = {tp: at for tp, at in moved.items() if at.position.upstream != before[tp]}
-    maps, unknown = _maps(sides, stored, plan, moving)
-    groups, unread = moved_groups(sides.config, sides.source, maps) if maps else ((), ())
+    maps, unknown = _maps(clients, stored, plan, moving)
+    groups, unread = moved_groups(clients.config, clients.source, maps) if maps else ((), ())
     moves = tuple(
         PlannedMove(MoveRequest(tp, asked[tp]), at, maps[tp].records, stored.moves.get(tp))
         for tp, at in sorted(moving.items())
@@ -412,14 +412,14 @@ def _checked(plan: TopicPlan, partitions: Collection[TopicPartition]) -> TopicPl
 
 
 def _own_positions(
-    sides: FlowClients, stored: StoredMap, plan: TopicPlan, wanted: Collection[TopicPartition]
+    clients: FlowClients, stored: StoredMap, plan: TopicPlan, wanted: Collection[TopicPartition]
 ) -> tuple[LogSpans, dict[TopicPartition, OwnPosition]]:
     """Returns the spans of *plan*'s logs, and where the *wanted* partitions go on by themselves."""
-    config = sides.config
-    spans, _ = find_starts(config, plan, (sides.source, sides.target), stored)
+    config = clients.config
+    spans, _ = find_starts(config, plan, (clients.source, clients.target), stored)
     accepted = AskedPositions(stored.accepted)
     with compared(config.flow):
-        found = find_by_spans(sides, with_created(plan), stored, spans, accepted)
+        found = find_by_spans(clients, with_created(plan), stored, spans, accepted)
     refused = {tp.topic: (tp, at) for tp, at in found.refused.items()}
     own: dict[TopicPartition, OwnPosition] = {}
     problems = []
@@ -440,7 +440,7 @@ def _own_positions(
 
 
 def _asked(
-    sides: FlowClients,
+    clients: FlowClients,
     plan: TopicPlan,
     found: tuple[LogSpans, Mapping[TopicPartition, OwnPosition]],
     goals: Mapping[TopicPartition, Goal],
@@ -448,10 +448,10 @@ def _asked(
     """Returns the moves to *goals* of partitions with these spans and positions."""
     spans, own = found
     times = {tp: goal.value for tp, goal in goals.items() if goal.kind == "time"}
-    at_times = sides.source.offsets_for_time(times) if times else {}
+    at_times = clients.source.offsets_for_time(times) if times else {}
     asked = {}
     for tp, goal in goals.items():
-        reset = sides.config.auto_offset_reset
+        reset = clients.config.auto_offset_reset
         place = Place(own[tp].position.upstream, spans.source_ends[tp], at_times.get(tp), reset)
         to = offset_of_goal(goal, place)
         asked[tp] = Moving(to, own[tp].seen, plan.source_ids[tp.topic])
@@ -478,7 +478,7 @@ def _moved(
 
 
 def _maps(
-    sides: FlowClients,
+    clients: FlowClients,
     stored: StoredMap,
     plan: TopicPlan,
     moving: Mapping[TopicPartition, MovedPosition],
@@ -494,7 +494,7 @@ def _maps(
     unknown: tuple[str, ...] = ()
     records = dict.fromkeys(moving.keys() - spans.keys(), 0)
     try:
-        records |= counted_records(sides, spans, runs)
+        records |= counted_records(clients, spans, runs)
     except SetupError as error:
         unknown = (f"records are not counted: {error}",)
     maps = {tp: MovedMap(runs.get(tp, ()), at, records.get(tp)) for tp, at in moving.items()}

@@ -70,8 +70,8 @@ def refused_transforms(
     """
     if not config.transforms:
         return []
-    with IdleFlowClients(config, clusters) as sides, compared(config.flow):
-        return transform_refusals(sides, plan)
+    with IdleFlowClients(config, clusters) as clients, compared(config.flow):
+        return transform_refusals(clients, plan)
 
 
 # Where each partition of a flow would resume, as a start would find it. Only reads.
@@ -123,8 +123,8 @@ def find_resumes(
     warnings: tuple[str, ...] = ()
     if in_doubt := _in_doubt(config, topics, starts):
         asked = topics.without(topics.topics.keys() - in_doubt)
-        with IdleFlowClients(config, clusters) as sides, compared(config.flow):
-            found = find_by_spans(sides, asked, stored, spans, stored.asked)
+        with IdleFlowClients(config, clusters) as clients, compared(config.flow):
+            found = find_by_spans(clients, asked, stored, spans, stored.asked)
         verdicts |= found.verdicts
         verdicts |= found.refused
         warnings = found.warnings

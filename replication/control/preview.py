@@ -121,9 +121,9 @@ def unmatched(items: Iterable[str], names: Collection[str], of: str) -> list[str
 
 
 def _topics(
-    mirror: MirrorConfig, sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect
+    mirror: MirrorConfig, configs: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect
 ) -> Effect:
-    before, then = sides
+    before, then = configs
     with open_clusters(then) as clusters:
         source, target = clusters
         names, there = source.topic_names(), target.topic_names()
@@ -159,11 +159,11 @@ def _loops(
     return find_topic_loops(between, names, distinct_ids(tuple(clusters)))
 
 
-def _groups(sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect) -> Effect:
-    source = sides[1].source
+def _groups(configs: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect) -> Effect:
+    source = configs[1].source
     with Groups(shared_jvm(), source.alias, source.admin) as groups:
         names = groups.states().keys()
-    old, new = ({name for name in names if side.groups.accepts(name)} for side in sides)
+    old, new = ({name for name in names if side.groups.accepts(name)} for side in configs)
     warnings = list(effect.warnings)
     if change.what in {"groups.add", "groups.exclude"}:
         warnings += unmatched(change.items, names, f"group of cluster {source.alias}")
@@ -177,11 +177,11 @@ def _groups(sides: tuple[FlowConfig, FlowConfig], change: Change, effect: Effect
 
 def _pauses(
     mirror: MirrorConfig | None,
-    sides: tuple[FlowOverrides, Overrides],
+    configs: tuple[FlowOverrides, Overrides],
     change: Change,
     effect: Effect,
 ) -> Effect:
-    before, after = sides
+    before, after = configs
     then = after.overlaid(before.configured)
     with open_clusters(then) as (source, _):
         topics = source.describe(remote_topics(then, source.topic_names()))

@@ -133,17 +133,17 @@ def sample_flow(
     others = len(chains) - MOST_TOPICS
     chains = dict(islice(chains.items(), MOST_TOPICS))
     windows = _windows(config, source, topics, wanted.records, chains)
-    with IdleFlowClients(config, clusters) as sides, compared(config.flow):
+    with IdleFlowClients(config, clusters) as clients, compared(config.flow):
         steps = {step.name: step for chain in chains.values() for step in chain}
         problems = [
             f"{'--' if name == TRIED else f'{config.flow}.replication.transforms.{name}.'}{part}: "
             f"{problem}"
             for name, step in steps.items()
-            for part, problem in transform_problems(sides.spark, step)
+            for part, problem in transform_problems(clients.spark, step)
         ]
         if problems:
             raise ConfigError(f"flow {config.flow}", problems)
-        found = sample(sides.spark, config.source.consumer, windows, chains)
+        found = sample(clients.spark, config.source.consumer, windows, chains)
     samples = (
         TopicSample(
             topic,

@@ -155,8 +155,8 @@ def find_starts(
     expired = find_expired(config, planned, clusters, spans, surveyed.decisions)
     decisions = {**surveyed.decisions, **expired}
     if any(spans.unsure):
-        with IdleFlowClients(config, clusters) as sides:
-            written = as_written(sides, planned, stored)
+        with IdleFlowClients(config, clusters) as clients:
+            written = as_written(clients, planned, stored)
             decisions |= find_cuts(written, planned, stored, spans, decisions)
     return spans, replace(surveyed, decisions=decisions)
 

@@ -208,7 +208,7 @@ class Emission:
         self._history += [self._row(position) for position in written]
         now = time.monotonic()
         seen = (self._seen.get(position.key, (0, now))[1] for position in written)
-        self._context.board.count_checkpoints([now - since for since in seen])
+        self._context.metrics.count_checkpoints([now - since for since in seen])
         self._rejected.report(
             unfit | {changed[at].group: str(why) for at, why in rejected.items()},
             self._flow.target,
@@ -299,7 +299,7 @@ class GroupSync:
         }
         idle = [name for name in by_group if states.get(name, "EMPTY") in IDLE]
         blocked = by_group.keys() - set(idle)
-        self._context.board.note_blocked(blocked)
+        self._context.metrics.note_blocked(blocked)
         for group in blocked:
             self._report_blocked(group, states[group])
         # all of them: one that is not listed may have a coordinator that is down or still loads it
@@ -429,7 +429,7 @@ class Checkpoints:
             committed[position.upstream].add(position.committed.offset)
         self._context.live_map.want_borders(committed)
         self._emission.saw(positions)
-        self._context.board.end_round([*positions, *translated.untranslated])
+        self._context.metrics.end_round([*positions, *translated.untranslated])
         is_held = bool(self._context.steering.held)
         if self._sync is not None and not is_held:
             self._sync.rewound |= {p.key for p in positions if is_rewound(p, newest.get(p.key))}

@@ -118,7 +118,7 @@ class FlowContext:
         leases: Where the process writes its leases together; None for each by itself.
         standby: Whether to wait for a lease that another process holds.
         head_start: Of the records of this process's flows before their background queries.
-        tally: What this start of the flow has replicated.
+        summary: What this start of the flow has replicated.
         held: The leases that this process holds, by part.
         owns: Set while the one of the records is among them.
         spoke_as: By what this process holds, or held, the parts of the flow.
@@ -138,7 +138,7 @@ class FlowContext:
     leases: LeaseBook | None = None
     standby: bool = False
     head_start: HeadStart = field(default_factory=HeadStart)
-    tally: RunSummary = field(default_factory=RunSummary)
+    summary: RunSummary = field(default_factory=RunSummary)
     held: dict[str, Lease] = field(default_factory=dict)
     owns: Event = field(default_factory=Event)
     spoke_as: dict[str, Holder] = field(default_factory=dict)
@@ -195,9 +195,9 @@ class FlowContext:
         return log.bind(self.configured.flow)
 
     @property
-    def board(self) -> FlowMetrics:
+    def metrics(self) -> FlowMetrics:
         """The figures of the flow, for whoever shows them."""
-        return self.tally.board
+        return self.summary.metrics
 
     @property
     def spark(self) -> SparkSession:
@@ -267,7 +267,7 @@ class FlowContext:
             self._note(lease)
             if not part:
                 self.outages.own()
-                self.board.own()
+                self.metrics.own()
                 self.head_start.begin()
             self.held[part] = lease
             if not part:
@@ -287,20 +287,20 @@ class FlowContext:
         The owner before may be a claim of this process, which lost the lease after a silence.
         """
         former, flow = lease.former, self.config.flow
-        if former is not None and former["owner"] not in self.tally.claims:
+        if former is not None and former["owner"] not in self.summary.claims:
             seen = former["renewed"]
             with suppress(StateError):  # that it took the lease is a sign of life as well
                 newest = reader_of(self.tables).newest(OFFSET_RUNS, flow, ["flow"], ["written_at"])
                 seen = max([seen, *(row["written_at"] for row in newest)])
             epoch = None if lease.name.part else former["epoch"]
-            self.tally.when_killed(Killed(former["host"], epoch, former["since"], seen))
-        self.tally.claims.add(lease.owner)
+            self.summary.when_killed(Killed(former["host"], epoch, former["since"], seen))
+        self.summary.claims.add(lease.owner)
         claim = lease.claim
         worker = f"{claim.host}/{flow}/{claim.id}"
         since = claim.since.timestamp()
         self.spoke_as[lease.name.part] = Holder(lease.epoch, claim.instance, worker, since)
         if not lease.name.part:
-            self.tally.epoch = lease.epoch
+            self.summary.epoch = lease.epoch
 
 
 def claim_lease(

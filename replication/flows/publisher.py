@@ -277,7 +277,7 @@ LEASED: Final[Mapping[str, Part]] = {
 
 def look_at(context: FlowContext, job: Job) -> Observation:
     """Returns what is known of the flow now without asking anybody."""
-    shown = context.board.look()
+    shown = context.metrics.look()
     state = STATES[shown.state.activity]
     if not runs(job, "records"):
         state = "running"
@@ -310,7 +310,7 @@ def _owner(context: FlowContext, job: Job) -> Owner | None:
             claim = lease.claim
             return Owner(claim.host, os.getpid(), claim.since.timestamp(), LEASED[name])
     if runs(job, "heartbeats") and not runs(job, "records"):
-        since = context.board.look().state.since
+        since = context.metrics.look().state.since
         return Owner(os.uname().nodename, os.getpid(), since, "heartbeats")
     return None
 

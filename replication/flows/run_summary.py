@@ -38,7 +38,7 @@ class RunSummary:
     """The figures of one start of a flow. Only the flow's own threads add to them.
 
     Attributes:
-        board: The figures of the flow while it runs; what is summed up comes from there.
+        metrics: The figures of the flow while it runs; what is summed up comes from there.
         epoch: Of the lease of the flow's records, once this process has held it.
         claims: The ids of the claims by which this process has held leases.
         when_killed: Is told of an owner before this process that has not given its lease back.
@@ -47,7 +47,7 @@ class RunSummary:
         shown: The topics that the source showed last, without those; None if it has shown none.
     """
 
-    board: FlowMetrics = field(default_factory=FlowMetrics)
+    metrics: FlowMetrics = field(default_factory=FlowMetrics)
     epoch: int | None = None
     claims: set[str] = field(default_factory=set)
     when_killed: Callable[[Killed], None] = lambda _killed: None
@@ -87,7 +87,7 @@ class RunSummary:
 
     def topics(self) -> tuple[TopicEnd, ...]:
         """Returns what is to be recorded of each topic, sorted by name."""
-        copying = self.board.look().copying
+        copying = self.metrics.look().copying
         partitions: dict[str, set[TopicPartition]] = {topic: set() for topic in copying.records}
         causes: dict[str, list[str]] = {}
         for tp in self._readable:

@@ -15,7 +15,7 @@ from replication.figures.observation import (
 from replication.foreign_json import to_json
 from replication.model import Flow
 from replication.serve.charts import Point
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 
 LISTS: Final = ("topics", "groups", "events")
 """Parts of an observation's document that have answers of their own."""

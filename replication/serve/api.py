@@ -27,7 +27,8 @@ from replication.serve.answers import (
     heartbeat_answer,
     steps,
 )
-from replication.serve.asked import (
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
+from replication.serve.dependencies import (
     FLOW_FIGURES,
     GROUP_FIGURES,
     PARTITION_FIGURES,
@@ -38,7 +39,7 @@ from replication.serve.asked import (
     FlowWish,
     GroupPartitionWish,
     GroupWish,
-    KnownSight,
+    KnownSnapshots,
     OneFlow,
     OneGroup,
     OneSeen,
@@ -54,9 +55,8 @@ from replication.serve.asked import (
     epoch_seconds,
     page_of,
 )
-from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
 from replication.serve.questions import Questions, alias_of
-from replication.serve.sight import FIGURES, FlowSnapshot
+from replication.serve.snapshots import FIGURES, FlowSnapshot
 
 Item = TypeVar("Item")
 
@@ -67,7 +67,7 @@ TopicName = Annotated[str, Path(max_length=249, description="The upstream topic.
 
 
 @router.get("/flows", response_model=schemas.PageDocument[schemas.FlowDocument])
-def flows(known: KnownSight, wish: FlowWish) -> dict[str, Any]:
+def flows(known: KnownSnapshots, query: FlowWish) -> dict[str, Any]:
     """Returns all flows of the configuration, with their figures."""
     sights = [known.see(flow) for flow in known.flows]
     values: dict[str, Callable[[FlowSnapshot], Value]] = {
@@ -75,7 +75,7 @@ def flows(known: KnownSight, wish: FlowWish) -> dict[str, Any]:
         "state": lambda seen: seen.state,
         **{name: _figure_of_flow(name) for name in FLOW_FIGURES},
     }
-    page = page_of(sights, wish, lambda seen: str(seen.flow), values)
+    page = page_of(sights, query, lambda seen: str(seen.flow), values)
     ages = [seen.observation.as_of for seen in sights if seen.observation]
     is_stale = any(seen.is_stale for seen in sights)
     return page.answer(flow_answer, min(ages, default=None), is_stale=is_stale)
@@ -90,12 +90,12 @@ def flow(seen: OneSeen) -> dict[str, Any]:
 @router.get(
     "/flows/{source}/{target}/topics", response_model=schemas.PageDocument[schemas.TopicDocument]
 )
-def topics(seen: OneSeen, wish: TopicWish, state: TopicState | None = None) -> dict[str, Any]:
+def topics(seen: OneSeen, query: TopicWish, state: TopicState | None = None) -> dict[str, Any]:
     """Returns the topics of a flow, those first that lag most."""
     found = seen.observation.topics if seen.observation else ()
     wanted = [topic for topic in found if state in {None, topic.state}]
     values = _values("topic", "state", figures=TOPIC_FIGURES)
-    return _page(seen, page_of(wanted, wish, attrgetter("topic"), values), topic_document)
+    return _page(seen, page_of(wanted, query, attrgetter("topic"), values), topic_document)
 
 
 @router.get("/flows/{source}/{target}/topics/{topic}", response_model=schemas.TopicDocument)
@@ -117,7 +117,7 @@ def partitions(
     flow: OneFlow,
     asked: Asked,
     topic: TopicName,
-    wish: PartitionWish,
+    query: PartitionWish,
     live: Annotated[bool, Query(description="Ask both clusters for the log ends now.")] = False,  # noqa: FBT002 - a query
 ) -> dict[str, Any]:
     """Returns the partitions of a topic, those first that lag most.
@@ -128,7 +128,7 @@ def partitions(
     if found is None:
         raise _no_topic(seen, topic)
     values = _values("partition", "state", figures=PARTITION_FIGURES)
-    page = page_of(found.partitions, wish, lambda part: f"{part.partition:010}", values)
+    page = page_of(found.partitions, query, lambda part: f"{part.partition:010}", values)
     answer = _page(seen, page, to_json)
     if live and found.remote:
         numbers = [part.partition for part in page.items]
@@ -143,11 +143,11 @@ def partitions(
 @router.get(
     "/flows/{source}/{target}/groups", response_model=schemas.PageDocument[schemas.GroupDocument]
 )
-def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
+def groups(seen: OneSeen, query: GroupWish) -> dict[str, Any]:
     """Returns the consumer groups of a flow, those first that would miss most."""
     found = seen.observation.groups if seen.observation else ()
     values = _values("group", figures=GROUP_FIGURES)
-    return _page(seen, page_of(found, wish, attrgetter("group"), values), to_json)
+    return _page(seen, page_of(found, query, attrgetter("group"), values), to_json)
 
 
 @router.get(
@@ -155,7 +155,9 @@ def groups(seen: OneSeen, wish: GroupWish) -> dict[str, Any]:
     response_model=schemas.GroupPageDocument,
     dependencies=[ASKS_CLUSTERS],
 )
-def group(flow: OneFlow, asked: Asked, group: OneGroup, wish: GroupPartitionWish) -> dict[str, Any]:
+def group(
+    flow: OneFlow, asked: Asked, group: OneGroup, query: GroupPartitionWish
+) -> dict[str, Any]:
     """Returns where a group is on both clusters, by partition; both clusters are asked now."""
     rows, problems = asked.group(flow, group)
     if not rows and not problems:
@@ -167,7 +169,7 @@ def group(flow: OneFlow, asked: Asked, group: OneGroup, wish: GroupPartitionWish
         return f"{row['topic']} {row['partition']:010}"
 
     values = {"partition": name_of, "lag": lambda row: row["source"]["lag"]}
-    page = page_of(rows, wish, name_of, values)
+    page = page_of(rows, query, name_of, values)
     return {**page.answer(dict, time.time()), "problems": problems}
 
 
@@ -179,7 +181,7 @@ def group(flow: OneFlow, asked: Asked, group: OneGroup, wish: GroupPartitionWish
 def positions(
     flow: OneFlow,
     asked: Asked,
-    wish: PositionWish,
+    query: PositionWish,
     topic: Annotated[str, Query(max_length=249, description="Only this topic.")] = "",
 ) -> dict[str, Any]:
     """Returns where the partitions of a flow stand, by its offset map."""
@@ -189,7 +191,7 @@ def positions(
         return f"{one.partition.topic} {one.partition.partition:010}"
 
     values = {"partition": name_of, **_values("lag", "state")}
-    page = page_of(found.positions, wish, name_of, values)
+    page = page_of(found.positions, query, name_of, values)
     answer = page.answer(FlowPosition.document, time.time())
     return {**answer, "problems": list(found.problems)}
 
@@ -249,7 +251,7 @@ def registries(flow: OneFlow, asked: Asked) -> dict[str, Any]:
 
 @router.get("/events", response_model=schemas.PageDocument[schemas.EventDocument])
 async def events(
-    known: KnownSight, asked: Asked, wish: EventWish, chosen: Annotated[Chosen, Query()]
+    known: KnownSnapshots, asked: Asked, query: EventWish, chosen: Annotated[Chosen, Query()]
 ) -> dict[str, Any]:
     """Returns the events of all flows, the newest first; waits for one if asked to."""
 
@@ -262,7 +264,7 @@ async def events(
     while not rows and time.monotonic() < until:
         await asyncio.sleep(_LOOK_SECONDS)
         rows = await asyncio.to_thread(find)
-    page = page_of(rows, wish, _name_of_event, {"at": lambda row: row["at"]})
+    page = page_of(rows, query, _name_of_event, {"at": lambda row: row["at"]})
     return page.answer(dict, time.time())
 
 
@@ -282,7 +284,7 @@ def _name_of_event(row: Mapping[str, Any]) -> str:
 
 
 @router.get("/clusters", response_model=list[schemas.ClusterOfFlowsDocument])
-def clusters(known: KnownSight, asked: Asked) -> list[dict[str, Any]]:
+def clusters(known: KnownSnapshots, asked: Asked) -> list[dict[str, Any]]:
     """Returns all clusters, and what the owner of each flow says of them."""
     sights = [known.see(flow) for flow in known.flows]
     seen = list(clusters_of(sights))
@@ -297,17 +299,17 @@ def clusters(known: KnownSight, asked: Asked) -> list[dict[str, Any]]:
 
 
 @router.get("/heartbeats", response_model=list[schemas.HeartbeatDocument])
-def heartbeats(known: KnownSight) -> list[dict[str, Any]]:
+def heartbeats(known: KnownSnapshots) -> list[dict[str, Any]]:
     """Returns the newest heartbeat of each flow on its target."""
     return [heartbeat_answer(known.see(flow), time.time()) for flow in known.flows]
 
 
 @router.get("/configuration", response_model=schemas.PageDocument[schemas.SettingDocument])
-def configuration(asked: Asked, wish: SettingWish) -> dict[str, Any]:
+def configuration(asked: Asked, query: SettingWish) -> dict[str, Any]:
     """Returns every key of the configuration, as written or by default; secrets are masked."""
     rows = asked.settings()
     by = {"key": lambda row: row["key"], "origin": lambda row: row["origin"]}
-    page = page_of(rows, wish, lambda row: row["key"], by)
+    page = page_of(rows, query, lambda row: row["key"], by)
     return page.answer(dict, None)
 
 

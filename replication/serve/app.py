@@ -21,11 +21,11 @@ from replication.config.metrics_settings import ServeConfig
 from replication.errors import ReplicationError
 from replication.log import Log
 from replication.serve import api, changes, pages
-from replication.serve.asked import CursorError, PagingError
 from replication.serve.bounds import Bounds, ProblemError, problem_response
+from replication.serve.dependencies import CursorError, PagingError
 from replication.serve.questions import Questions
 from replication.serve.security import Forms, Guard
-from replication.serve.sight import FlowSnapshots, History
+from replication.serve.snapshots import FlowSnapshots, History
 from replication.serve.tokens import Tokens
 
 log = Log(__name__)
@@ -52,7 +52,7 @@ class Parts:
     Prometheus' page, of the types that a header accepts, and its type.
     """
 
-    sight: FlowSnapshots
+    snapshots: FlowSnapshots
     questions: Questions
     history: History
     is_ready: Callable[[], bool] = lambda: True
@@ -71,7 +71,7 @@ def build_app(parts: Parts, serve: ServeConfig, tokens: Tokens | None, version: 
         redoc_url=None,
         lifespan=_refreshing,
     )
-    app.state.sight = parts.sight
+    app.state.snapshots = parts.snapshots
     app.state.questions = parts.questions
     app.state.history = parts.history
     app.state.bounds = Bounds()
@@ -166,7 +166,7 @@ async def _refreshing(app: FastAPI) -> AsyncIterator[None]:
     async def refresh() -> None:
         while True:
             with suppress(ReplicationError):
-                await anyio.to_thread.run_sync(app.state.sight.refresh)
+                await anyio.to_thread.run_sync(app.state.snapshots.refresh)
             await anyio.sleep(_REFRESH_SECONDS)
 
     async with anyio.create_task_group() as group:

@@ -34,8 +34,8 @@ from replication.foreign_json import to_json
 from replication.log import Log
 from replication.offsets.moved import GOALS, Goal, parse_goal
 from replication.serve import schemas
-from replication.serve.asked import Asked, ChangeWish, ListQuery, OneFlow, Value, page_of
 from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES, ProblemError
+from replication.serve.dependencies import Asked, ChangeWish, ListQuery, OneFlow, Value, page_of
 from replication.serve.questions import Questions
 from replication.serve.security import caller_of
 from replication.state.delta import is_quick
@@ -334,9 +334,9 @@ class ChangeOrder(Stop):
     response_model=schemas.ChangePageDocument,
     dependencies=[READS_TABLES],
 )
-def changes(flow: OneFlow, asked: Asked, wish: ChangeWish) -> dict[str, Any]:
+def changes(flow: OneFlow, asked: Asked, query: ChangeWish) -> dict[str, Any]:
     """Returns who has changed a flow while it ran, when and why; the newest first."""
-    return _history(asked, flow, wish)
+    return _history(asked, flow, query)
 
 
 @router.post(
@@ -390,7 +390,7 @@ def newest(asked: Questions, flow: FlowConfig) -> dict[str, Any]:
         return {**nothing, "problems": [str(error)]}
 
 
-def _history(asked: Questions, flow: FlowConfig, wish: ListQuery) -> dict[str, Any]:
+def _history(asked: Questions, flow: FlowConfig, query: ListQuery) -> dict[str, Any]:
     values: dict[str, Callable[[Change], Value]] = {
         "number": lambda change: float(change.number),
         "at": lambda change: change.at,
@@ -408,7 +408,7 @@ def _history(asked: Questions, flow: FlowConfig, wish: ListQuery) -> dict[str, A
                 "followed": applied is not None and is_in(change, applied),
             }
 
-        page = page_of(steered.steering.changes, wish, _name_of, values)
+        page = page_of(steered.steering.changes, query, _name_of, values)
         unread = steered.changes.unread
         return {
             **page.answer(document, time.time()),

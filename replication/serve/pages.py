@@ -20,13 +20,16 @@ from replication.figures.registry import BY_NAME
 from replication.foreign_json import to_json
 from replication.serve import api, changes
 from replication.serve.answers import flow_answer
-from replication.serve.asked import (
+from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
+from replication.serve.changes import Accept, MoveOrder, Stop
+from replication.serve.charts import Line, chart, short, sparkline
+from replication.serve.dependencies import (
     Asked,
     Chosen,
     EventWish,
     GroupPartitionWish,
     GroupWish,
-    KnownSight,
+    KnownSnapshots,
     OneFlow,
     OneGroup,
     OneSeen,
@@ -35,11 +38,8 @@ from replication.serve.asked import (
     SettingWish,
     TopicWish,
 )
-from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
-from replication.serve.changes import Accept, MoveOrder, Stop
-from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.security import COOKIE, caller_of
-from replication.serve.sight import FlowSnapshot, History
+from replication.serve.snapshots import FlowSnapshot, History
 
 
 def is_rows(value: object) -> bool:
@@ -147,7 +147,7 @@ def error_page(request: Request, status: int, text: str, step: str) -> Response:
 
 
 @router.get("/", dependencies=[READS_TABLES])
-def overview(request: Request, known: KnownSight, remembered: Remembered) -> Response:
+def overview(request: Request, known: KnownSnapshots, remembered: Remembered) -> Response:
     """Shows all flows."""
     sights = [known.see(flow) for flow in known.flows]
     flows = [flow_answer(seen) for seen in sights]
@@ -173,12 +173,12 @@ def flow(
     asked: Asked,
     flow: OneFlow,
     remembered: Remembered,
-    wish: TopicWish,
+    query: TopicWish,
     state: TopicState | Literal[""] = "",  # a form sends a field without a value as well
     span: Range = "1h",
 ) -> Response:
     """Shows one flow: its figures over time, its topics, what was changed of it."""
-    answer = api.topics(seen, wish, state or None)
+    answer = api.topics(seen, query, state or None)
     known = flow_answer(seen)
     return render(
         request,
@@ -186,7 +186,7 @@ def flow(
         flow=known,
         freshness=api.freshness(flow, asked),
         topics=answer,
-        wish=wish,
+        query=query,
         state=state,
         span=span,
         ranges=RANGES,
@@ -209,21 +209,21 @@ def topic(
     asked: Asked,
     remembered: Remembered,
     topic: str,
-    wish: PartitionWish,
+    query: PartitionWish,
     flow: OneFlow,
     live: bool = False,  # noqa: FBT001, FBT002
     span: Range = "1h",
 ) -> Response:
     """Shows one topic and its partitions."""
     found = api.topic(seen, topic)
-    partitions = api.partitions(seen, flow, asked, topic, wish, live=live)
+    partitions = api.partitions(seen, flow, asked, topic, query, live=live)
     return render(
         request,
         "topic",
         flow=flow_answer(seen),
         topic=found,
         partitions=partitions,
-        wish=wish,
+        query=query,
         live=live,
         span=span,
         ranges=RANGES,
@@ -234,15 +234,15 @@ def topic(
 
 
 @router.get("/flows/{source}/{target}/groups")
-def groups(request: Request, seen: OneSeen, wish: GroupWish) -> Response:
+def groups(request: Request, seen: OneSeen, query: GroupWish) -> Response:
     """Shows the consumer groups of a flow."""
-    answer = api.groups(seen, wish)
+    answer = api.groups(seen, query)
     return render(
         request,
         "groups",
         flow=flow_answer(seen),
         groups=answer,
-        wish=wish,
+        query=query,
         as_of=answer["as_of"],
         is_stale=answer["stale"],
     )
@@ -255,10 +255,10 @@ def group(
     flow: OneFlow,
     asked: Asked,
     group: OneGroup,
-    wish: GroupPartitionWish,
+    query: GroupPartitionWish,
 ) -> Response:
     """Shows where a group is on both clusters, which are asked now."""
-    answer = api.group(flow, asked, group, wish)
+    answer = api.group(flow, asked, group, query)
     published = seen.observation.groups if seen.observation else ()
     own = next((each for each in published if each.group == group), None)
     return render(
@@ -280,15 +280,15 @@ def registries(request: Request, flow: OneFlow, asked: Asked) -> Response:
 
 @router.get("/events")
 async def events(
-    request: Request, known: KnownSight, asked: Asked, wish: EventWish, chosen: Events
+    request: Request, known: KnownSnapshots, asked: Asked, query: EventWish, chosen: Events
 ) -> Response:
     """Shows the events of all flows."""
-    answer = await api.events(known, asked, wish, chosen)
+    answer = await api.events(known, asked, query, chosen)
     return render(
         request,
         "events",
         events=answer,
-        wish=wish,
+        query=query,
         chosen=chosen,
         flows=[str(each) for each in known.flows],
         as_of=answer["as_of"],
@@ -296,16 +296,16 @@ async def events(
 
 
 @router.get("/clusters")
-def clusters(request: Request, known: KnownSight, asked: Asked) -> Response:
+def clusters(request: Request, known: KnownSnapshots, asked: Asked) -> Response:
     """Shows the clusters and the heartbeats between them."""
     beats = api.heartbeats(known)
     return render(request, "clusters", clusters=api.clusters(known, asked), heartbeats=beats)
 
 
 @router.get("/configuration")
-def configuration(request: Request, asked: Asked, wish: SettingWish) -> Response:
+def configuration(request: Request, asked: Asked, query: SettingWish) -> Response:
     """Shows every key."""
-    return render(request, "configuration", settings=api.configuration(asked, wish), wish=wish)
+    return render(request, "configuration", settings=api.configuration(asked, query), query=query)
 
 
 @router.get("/api")

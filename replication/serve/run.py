@@ -23,7 +23,7 @@ from replication.metrics.limits import Limits
 from replication.serve.app import Parts, build_app
 from replication.serve.questions import Questions
 from replication.serve.security import SECONDS
-from replication.serve.sight import FlowSnapshots, History, Listening
+from replication.serve.snapshots import FlowSnapshots, History, Listening
 from replication.serve.tokens import Followed, check_private, follow_tokens
 
 log = Log(__name__)
@@ -192,22 +192,22 @@ def serve_mirror(config: MirrorConfig, serve: ServeConfig, say: Callable[[str], 
     tokens = follow_tokens(serve.tokens_file)
     listener = open_listener(serve)
     with listener.socket, Listening(config) as listening:
-        sight = FlowSnapshots((flow.flow for flow in config.flows), listening.look)
+        snapshots = FlowSnapshots((flow.flow for flow in config.flows), listening.look)
         questions = Questions(config)
-        metrics = metrics_of(config, sight)
-        history = History(sight, questions.figures)
-        parts = Parts(sight, questions, history, listening.is_complete, metrics.write)
+        metrics = metrics_of(config, snapshots)
+        history = History(snapshots, questions.figures)
+        parts = Parts(snapshots, questions, history, listening.is_complete, metrics.write)
         server = Server(build_app(parts, serve, tokens, _version()), serve, listener)
         log.info("serving", text=listener.url)
         say(listener.url)
         server.run()
 
 
-def metrics_of(config: MirrorConfig, sight: FlowSnapshots) -> MetricsPage:
+def metrics_of(config: MirrorConfig, snapshots: FlowSnapshots) -> MetricsPage:
     """Returns the series of all flows, as they were seen last."""
 
     def look() -> list[Observation]:
-        found = (sight.see(flow).observation for flow in sight.flows)
+        found = (snapshots.see(flow).observation for flow in snapshots.flows)
         return [observed for observed in found if observed is not None]
 
     limits = Limits(
@@ -218,7 +218,7 @@ def metrics_of(config: MirrorConfig, sight: FlowSnapshots) -> MetricsPage:
     return MetricsPage(
         look,
         limits,
-        is_stale=lambda observed: sight.see(observed.flow).is_silent,
+        is_stale=lambda observed: snapshots.see(observed.flow).is_silent,
         mm2_names=config.metrics.mm2_names,
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.kubernetes import MANIFESTS
 from tests.support.manifests import one, pods, rendered

@@ -230,8 +230,8 @@ def test_a_target_that_stands_still_and_what_the_boards_have_shown(mirror: Watch
     end = partial(log_ends, mirror.target.bootstrap, [remote])
     mirror.until(lambda: end()[remote] >= OLD + sent.records)
     assert_copies((mirror.source, mirror.target), {topic: remote})
-    for board in ("grafana-flow", "grafana-failover"):
-        asked = queries(board)
+    for metrics in ("grafana-flow", "grafana-failover"):
+        asked = queries(metrics)
         assert [one for one in asked if not mirror.prometheus.has_had(one[1], mirror.since)] == []
 
 

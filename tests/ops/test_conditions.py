@@ -16,8 +16,8 @@ from replication.figures.status_store import Holder
 from replication.flows.checkpoints import Checkpoints
 from replication.flows.heartbeats import emit_once
 from replication.flows.observe.clocks import Clocks
+from replication.flows.observe.flow_observer import FlowObserver
 from replication.flows.observe.observer import RareQuestions
-from replication.flows.observe.sight import FlowObserver
 from replication.flows.publisher import FlowPublisher
 from replication.model import Committed, TopicPartition
 from replication.state.tables import Tables
@@ -47,16 +47,16 @@ def test_a_group_is_blocked_while_it_is_active_on_the_target(
     config = config_of(clusters, topic_name, {"sync.group.offsets.enabled": "true"})
     context = replicated(spark, tmp_path, config)
     commit(clusters[0], group, {TopicPartition(topic_name, 0): Committed(40)})
-    checkpoints, sight = Checkpoints(context), FlowObserver(context, "mirror")
+    checkpoints, snapshots = Checkpoints(context), FlowObserver(context, "mirror")
     consumer = Consumer({"bootstrap.servers": clusters[1].bootstrap, "group.id": group})
     consumer.subscribe([f"A.{topic_name}"])
     until(lambda: consumer.poll(0.1) is None and consumer.assignment(), 30)
 
     checkpoints.round(at_once=True)
-    (blocked,) = held(sight.look(steady(), None), "group-blocked")
+    (blocked,) = held(snapshots.look(steady(), None), "group-blocked")
     consumer.close()
     checkpoints.round(at_once=True)
-    after = sight.look(steady(), None)
+    after = snapshots.look(steady(), None)
 
     assert (blocked.severity, blocked.topic) == ("degraded", None)
     assert group in blocked.text
@@ -73,14 +73,14 @@ def test_a_target_that_keeps_less_is_said_until_it_keeps_as_much(
     create_topic(target.bootstrap, f"A.{topic_name}", 1, {"retention.ms": str(7 * DAY_MS)})
     config = flow_config(source, target, topic_name, {"sync.topic.configs.enabled": "false"})
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
-    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
-    sight = FlowObserver(flow.context, "replicate")
+    flow.until(lambda: flow.context.metrics.look().state.activity == "replicating")
+    snapshots = FlowObserver(flow.context, "replicate")
 
-    RareQuestions().ask(sight)
-    (less,) = held(sight.look(steady(), None), "target-keeps-less")
+    RareQuestions().ask(snapshots)
+    (less,) = held(snapshots.look(steady(), None), "target-keeps-less")
     alter_topic(target, f"A.{topic_name}", "retention.ms", "-1")
-    RareQuestions().ask(sight)  # a minute later
-    after = sight.look(steady(), None)
+    RareQuestions().ask(snapshots)  # a minute later
+    after = snapshots.look(steady(), None)
     flow.stop()
 
     assert (less.topic, less.severity) == (topic_name, "degraded")
@@ -101,18 +101,18 @@ def test_heartbeats_that_stop_are_missing_until_they_come_again(
     (pair,) = [one for one in config.heartbeats if one.alias == config.flows[0].source.alias]
     emit_once(pair)
     flow = RunningFlow(spark, tmp_path, config.flows[0], "microbatch")
-    sight = FlowObserver(flow.context, "mirror", beat_seconds=pair.interval_seconds)
+    snapshots = FlowObserver(flow.context, "mirror", beat_seconds=pair.interval_seconds)
 
     def newest() -> float:
-        return sight.look(steady(), None).figures.get("heartbeat_timestamp_seconds", 0.0)
+        return snapshots.look(steady(), None).figures.get("heartbeat_timestamp_seconds", 0.0)
 
     flow.until(newest)
     first = newest()
-    healthy = sight.look(steady(), None)
-    (missing,) = held(sight.look(steady() + 70, None), "heartbeats-missing")
+    healthy = snapshots.look(steady(), None)
+    (missing,) = held(snapshots.look(steady() + 70, None), "heartbeats-missing")
     emit_once(pair)
     flow.until(lambda: newest() > first)
-    after = sight.look(steady(), None)
+    after = snapshots.look(steady(), None)
     flow.stop()
 
     assert held(healthy, "heartbeats-missing") == held(after, "heartbeats-missing") == []
@@ -131,17 +131,17 @@ def test_the_clock_of_a_cluster_is_compared_with_this_machines(
     config = flow_config(*clusters, "none", flow=unique_flow())
     context = flow_context(spark, Tables(spark, tmp_path.as_uri()), config)
     publisher, alias = FlowPublisher(config), config.target.alias
-    sight = FlowObserver(context, "mirror", lambda of: publisher.skew if of == alias else None)
+    snapshots = FlowObserver(context, "mirror", lambda of: publisher.skew if of == alias else None)
     holder = Holder(1, "member", "host/A->B/1")
     context.outages.begin()
     with context.outages, closing(publisher):
-        unknown = sight.look(steady(), None)
+        unknown = snapshots.look(steady(), None)
         publisher.publish(unknown, {"records": holder})
-        same = sight.look(steady(), None)
+        same = snapshots.look(steady(), None)
         real = time.time
         monkeypatch.setattr(time, "time", lambda: real() + jump)  # the machine's clock is set
-        publisher.publish(sight.look(steady(), None), {"records": holder})
-        other = sight.look(steady(), None)
+        publisher.publish(snapshots.look(steady(), None), {"records": holder})
+        other = snapshots.look(steady(), None)
 
     assert held(unknown, "clock-skew") == held(same, "clock-skew") == []
     (condition,) = held(other, "clock-skew")
@@ -163,11 +163,11 @@ def test_a_cluster_that_nothing_is_written_to_is_asked_for_its_time(
     config = flow_config(*clusters, "none", flow=unique_flow())
     context = flow_context(spark, Tables(spark, tmp_path.as_uri()), config)
     clocks, alias = Clocks(lambda _alias: None), config.source.alias
-    sight = FlowObserver(context, "mirror", clocks.skew)
+    snapshots = FlowObserver(context, "mirror", clocks.skew)
 
     def looked() -> Observation:
         clocks.ask(config.source)
-        return sight.look(steady(), None)
+        return snapshots.look(steady(), None)
 
     context.outages.begin()
     with context.outages:

@@ -15,7 +15,7 @@ from replication.demo.workload import create_topic
 from replication.figures.histogram import BOUNDS
 from replication.figures.lag import steady
 from replication.figures.observation import Observation
-from replication.flows.observe.sight import RATE_SECONDS
+from replication.flows.observe.flow_observer import RATE_SECONDS
 from replication.model import Mode, Position, TopicPartition
 from replication.state.tables import Tables
 from replication.topics.topic_plan import TopicPlan
@@ -83,7 +83,7 @@ def test_records_bytes_and_latency_are_those_of_the_load(
     create_topic(source.bootstrap, topic_name, partitions)
     create_topic(target.bootstrap, f"A.{topic_name}", partitions)
     flow = RunningFlow(spark, tmp_path / "state", flow_config(*clusters, topic_name), mode)
-    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    flow.until(lambda: flow.context.metrics.look().state.activity == "replicating")
     over, ages = threading.Event(), list[float]()
     consumer = threading.Thread(target=latencies, args=(target, f"A.{topic_name}", over, ages))
     consumer.start()
@@ -160,7 +160,7 @@ def test_lag_in_seconds_is_the_age_while_the_target_stands_still(
     flow = RunningFlow(
         spark, tmp_path / "state", flow_config(source, own_broker, topic_name), "microbatch"
     )
-    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    flow.until(lambda: flow.context.metrics.look().state.activity == "replicating")
     with observing(flow.context, 1.0) as seen, load(source, topic_name, 2, 20, 100):
         until(lambda: seen.figure("records_total") and seen.figure("lag_seconds") == 0, 60)
         assert own_broker.pid is not None
@@ -191,7 +191,7 @@ def test_an_idle_topic_and_one_with_transactions_have_no_lag(
     source = clusters[0]
     create_topic(source.bootstrap, topic_name, 1)
     flow = RunningFlow(spark, tmp_path / "state", flow_config(*clusters, topic_name), "microbatch")
-    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    flow.until(lambda: flow.context.metrics.look().state.activity == "replicating")
     producer = Producer(
         {"bootstrap.servers": source.bootstrap, "transactional.id": f"{topic_name}-writer"}
     )
@@ -224,7 +224,7 @@ def test_a_backlog_has_its_age_before_anything_is_copied(
     config, tp = flow_config(*clusters, topic_name), TopicPartition(topic_name, 0)
     context = flow_context(spark, Tables(spark, (tmp_path / "state").as_uri()), config)
     plan = TopicPlan({topic_name: f"A.{topic_name}"}, (), {}, (tp,), {topic_name: "id"}, {})
-    context.board.begin(1, "microbatch", plan, {tp: Position(0, 0)})
+    context.metrics.begin(1, "microbatch", plan, {tp: Position(0, 0)})
 
     with observing(context, 0.5) as seen:
         until(lambda: seen.figure("lag_seconds"), 60)

@@ -17,7 +17,7 @@ from replication.figures.observation import Observation  # noqa: TC001
 from replication.serve.answers import freshness_answer
 from replication.serve.questions import Questions
 from replication.serve.security import COOKIE
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.path_prefix import prefixing
 from tests.support.serving import AB, EVIL, GROUPS, Served, observed, serving

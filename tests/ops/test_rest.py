@@ -12,7 +12,7 @@ from openapi_spec_validator import validate
 
 from replication.figures.observation import Observation, document
 from replication.figures.registry import FIGURES, names_at
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from tests.support.serving import AB, GROUPS, Served, observed, serving
 
 TOPICS = 5000

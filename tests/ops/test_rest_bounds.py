@@ -16,7 +16,7 @@ from replication.model import Flow
 from replication.offsets.guard import StartOffset
 from replication.serve.bounds import AT_ONCE, WAITING
 from replication.serve.questions import Figures, Questions
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.serving import Served, observed, serving
 from tests.support.waiting import wait_until

@@ -14,7 +14,7 @@ import pytest
 
 from replication.control.overrides import new_change
 from replication.model import Flow
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from replication.state.change_files import Applied, ChangeFiles
 from replication.state.files import LocalFiles

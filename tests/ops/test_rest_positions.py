@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from replication.config.file import load_config
 from replication.demo.workload import create_topic
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from replication.state.requests import pending_moves
 from tests.support.local import Clusters

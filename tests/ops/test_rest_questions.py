@@ -6,7 +6,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.model import Committed, TopicPartition
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.state.locks import hold_jobs
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.groups import commit

@@ -10,7 +10,7 @@ import pytest
 
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.serve.changes import SECONDS
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
@@ -56,12 +56,12 @@ def test_a_sample_is_for_the_role_write_and_nothing_of_it_is_logged(
 ) -> None:
     served, read, write = guarded
     mask = "cast(regexp_replace(cast(value AS string), '[a-z]+@', '***@') AS binary)"
-    wish = json.dumps({"topic": topic_name, "filter": "value IS NOT NULL", "value": mask})
+    query = json.dumps({"topic": topic_name, "filter": "value IS NOT NULL", "value": mask})
 
-    refused = served.ask(SAMPLE, "POST", wish, read)
-    nobody = served.ask(SAMPLE, "POST", wish, JSON)
+    refused = served.ask(SAMPLE, "POST", query, read)
+    nobody = served.ask(SAMPLE, "POST", query, JSON)
     broken = served.ask(SAMPLE, "POST", json.dumps({"topic": topic_name, "records": 0}), write)
-    shown = served.ask(SAMPLE, "POST", wish, write)
+    shown = served.ask(SAMPLE, "POST", query, write)
     wrong = served.ask(
         SAMPLE, "POST", json.dumps({"topic": topic_name, "filter": "rand() < 1"}), write
     )

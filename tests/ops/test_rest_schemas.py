@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from replication.demo.workload import create_topic
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.cli import run
 from tests.support.framed import schema

@@ -13,7 +13,7 @@ import pytest
 from replication.config.clients.secrets import MASK
 from replication.errors import SetupError, StateError
 from replication.serve.run import open_listener
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.cli import run
 from tests.support.local import PYTHON, REPOSITORY

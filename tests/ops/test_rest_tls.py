@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from replication.errors import SetupError
-from replication.serve.sight import FlowSnapshot
+from replication.serve.snapshots import FlowSnapshot
 from tests.support.certificates import make_authority, make_pair
 from tests.support.serving import Served, observed, serving
 

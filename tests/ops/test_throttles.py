@@ -7,7 +7,7 @@ from pyspark.sql import SparkSession
 
 from replication.figures.lag import steady
 from replication.figures.observation import Observation
-from replication.flows.observe.sight import FlowObserver
+from replication.flows.observe.flow_observer import FlowObserver
 from replication.spark.acknowledged import ReportedFigures
 from replication.spark.kafka_options import client_id, named
 from tests.support.flows import RunningFlow, flow_config, unique_flow
@@ -30,10 +30,10 @@ def test_a_quota_that_holds_a_flow_back_is_said(
     readers = named(config.source.consumer, config.flow)["client.id"]
     client = (readers, client_id(config.flow))[side]
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
-    sight, reports = FlowObserver(flow.context, "replicate"), ReportedFigures(flow.context.jvm)
+    snapshots, reports = FlowObserver(flow.context, "replicate"), ReportedFigures(flow.context.jvm)
 
     def look() -> Observation:
-        return sight.look(steady(), reports.of(config.flow))
+        return snapshots.look(steady(), reports.of(config.flow))
 
     def is_held() -> bool:
         """Sends on: the broker hears of a quota a moment after it was set."""

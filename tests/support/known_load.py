@@ -11,8 +11,8 @@ from confluent_kafka import Producer
 from replication.demo.brokers import Broker
 from replication.figures.observation import Observation
 from replication.flows.context import FlowContext
+from replication.flows.observe.flow_observer import FlowObserver
 from replication.flows.observe.observer import Observer
-from replication.flows.observe.sight import FlowObserver
 from replication.spark.acknowledged import ReportedFigures
 
 

@@ -12,4 +12,4 @@ def limit(flow: RunningFlow, wanted: Limit) -> None:
     name, in_force = flow.config.flow, merge([*flow.config.limits, wanted])
     changes = ChangeFiles(LocalFiles(), flow.tables.root, name)
     changes.write(new_change(name, "limit", wanted.items, scope=wanted.topics or ""))
-    flow.until(lambda: flow.context.board.limits == in_force)
+    flow.until(lambda: flow.context.metrics.limits == in_force)

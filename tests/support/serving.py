@@ -28,7 +28,7 @@ from replication.model import Flow
 from replication.serve.app import Parts, build_app
 from replication.serve.questions import Questions
 from replication.serve.run import Server, open_listener
-from replication.serve.sight import FlowSnapshot, FlowSnapshots, History
+from replication.serve.snapshots import FlowSnapshot, FlowSnapshots, History
 from replication.serve.tokens import follow_tokens
 
 AB = Flow("A", "B")
@@ -190,9 +190,9 @@ def serving_file(
 ) -> Iterator[Served]:
     """Serves what *look* tells of the flows of *file*."""
     config = load(file, environ={}, default_state_dir=str(file.parent / "state"))
-    sight = FlowSnapshots([flow.flow for flow in config.flows], look)
+    snapshots = FlowSnapshots([flow.flow for flow in config.flows], look)
     questions = asking(config)
-    parts = Parts(sight, questions, History(sight, questions.figures))
+    parts = Parts(snapshots, questions, History(snapshots, questions.figures))
     tokens = follow_tokens(config.serve.tokens_file)
     listener = open_listener(config.serve)
     with listener.socket:

@@ -27,11 +27,11 @@ from replication.figures.minutes import Minutes
 from replication.figures.observation import Observation, Owner, seconds_of, text_of
 from replication.figures.status_store import StatusEntry
 from replication.flows.flow_metrics import FlowMetrics
-from replication.flows.observe.sight import AwaitedHeartbeats, Partitions
+from replication.flows.observe.flow_observer import AwaitedHeartbeats, Partitions
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied
 from replication.serve.pages import moment
-from replication.serve.sight import Memory
+from replication.serve.snapshots import Memory
 from replication.topics.topic_plan import TopicPlan
 
 HOUR = 3600.0
@@ -94,17 +94,17 @@ def test_a_clock_that_jumps_changes_no_duration(
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])
 def test_lag_and_its_growth_survive_a_clock_that_jumps(jump: float) -> None:
     """One record a second; the copy stands at 100, whose record came 1.5 s before the look."""
-    board, partitions, rate = FlowMetrics(), Partitions(), Recent()
+    metrics, partitions, rate = FlowMetrics(), Partitions(), Recent()
     plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
-    board.begin(1, "microbatch", plan, {TP: Position(100, 100)})
-    board.add_copied([(TP, Copied(10, 1_100_000, 1_100_000))])  # record 99 came at 1100
-    partitions.known(board.look().copying)
+    metrics.begin(1, "microbatch", plan, {TP: Position(100, 100)})
+    metrics.add_copied([(TP, Copied(10, 1_100_000, 1_100_000))])  # record 99 came at 1100
+    partitions.known(metrics.look().copying)
     partitions.saw(1101.5, {TP: 100})
     for at in range(1105, 1200, 5):
         partitions.saw(float(at), {TP: at - 1001})
         rate.add(at, at - 1001)
         since = jump if at >= 1150 else 0.0
-        (standing,) = partitions.look(at + 0.5, board.look().copying, (), since)
+        (standing,) = partitions.look(at + 0.5, metrics.look().copying, (), since)
         lag = standing.lag
         assert lag is not None
         assert lag.seconds is not None

@@ -99,53 +99,56 @@ def test_what_is_not_known_is_null() -> None:
 
 
 def test_a_tally_adds_up_partitions() -> None:
-    tally = RunSummary()
-    tally.begin(
+    summary = RunSummary()
+    summary.begin(
         {ORDERS_0: 12, ORDERS_1: 5}, {ORDERS_0: 10, ORDERS_1: 5, USERS_0: 3}, "read_committed"
     )
-    tally.positions = {ORDERS_0: 4, ORDERS_1: 7, TopicPartition("other", 0): 1}
-    tally.set_aside = {USERS_0: ClusterError("no leader"), "audit": FlowError("too large")}
-    tally.board.add({ORDERS_0: [OffsetRun(1, 4, 1, 3)]})
-    tally.board.add_copied([(ORDERS_0, Copied(70, 2_000, -1))])
-    tally.board.add_copied([(ORDERS_1, Copied(30, 1_500, -1))])
+    summary.positions = {ORDERS_0: 4, ORDERS_1: 7, TopicPartition("other", 0): 1}
+    summary.set_aside = {USERS_0: ClusterError("no leader"), "audit": FlowError("too large")}
+    summary.metrics.add({ORDERS_0: [OffsetRun(1, 4, 1, 3)]})
+    summary.metrics.add_copied([(ORDERS_0, Copied(70, 2_000, -1))])
+    summary.metrics.add_copied([(ORDERS_1, Copied(30, 1_500, -1))])
 
     micro_0 = TopicPartition("micro", 0)
-    tally.board.add({micro_0: [OffsetRun(0, 1, 0, 1)]})
-    tally.board.add_copied([(micro_0, Copied(1, 1_795_863_206_489_297, -1))])
+    summary.metrics.add({micro_0: [OffsetRun(0, 1, 0, 1)]})
+    summary.metrics.add_copied([(micro_0, Copied(1, 1_795_863_206_489_297, -1))])
 
-    audit, micro, orders, users = tally.topics()
+    audit, micro, orders, users = summary.topics()
 
     newest = datetime.fromtimestamp(2, timezone.utc)
     assert orders == TopicEnd("orders", 3, 100, 0, None, 17, 15, 11, 6, newest)
     assert micro.newest_record == LATEST, "one topic's microseconds take nothing from the others"
     assert users == TopicEnd("u", 0, 0, 1, "no leader", None, 3, None, None)
     assert audit == TopicEnd("audit", 0, 0, 1, "too large")
-    assert tally.without_end([ORDERS_0, TopicPartition("new", 0)]) == {TopicPartition("new", 0)}
+    assert summary.without_end([ORDERS_0, TopicPartition("new", 0)]) == {TopicPartition("new", 0)}
 
 
 @given(st.lists(st.tuples(st.integers(0, 99), st.integers(0, 99)), min_size=1))
 def test_behind_counts_each_partition_and_is_0_only_if_all_are_reached(
     pairs: list[tuple[int, int]],
 ) -> None:
-    tally = RunSummary()
+    summary = RunSummary()
     partitions = [TopicPartition("t", number) for number in range(len(pairs))]
-    tally.begin(
+    summary.begin(
         {tp: end for tp, (end, _) in zip(partitions, pairs, strict=True)}, {}, "read_uncommitted"
     )
-    tally.positions = {tp: at for tp, (_, at) in zip(partitions, pairs, strict=True)}
+    summary.positions = {tp: at for tp, (_, at) in zip(partitions, pairs, strict=True)}
 
-    (topic,) = tally.topics()
+    (topic,) = summary.topics()
 
     assert (topic.behind == 0) == all(at >= end for end, at in pairs)
     assert topic.reached == sum(at for _, at in pairs)
 
 
 def test_a_topic_that_was_deleted_is_not_behind_and_one_that_is_set_aside_is() -> None:
-    tally = RunSummary()
-    tally.begin({ORDERS_0: 5, USERS_0: 3}, {}, "read_uncommitted")
-    tally.end({ORDERS_0: 4, USERS_0: 1}, {USERS_0: ClusterError("no leader")}, shown={"audit"})
+    summary = RunSummary()
+    summary.begin({ORDERS_0: 5, USERS_0: 3}, {}, "read_uncommitted")
+    summary.end({ORDERS_0: 4, USERS_0: 1}, {USERS_0: ClusterError("no leader")}, shown={"audit"})
 
-    assert [(topic.topic, topic.behind) for topic in tally.topics()] == [("orders", None), ("u", 2)]
+    assert [(topic.topic, topic.behind) for topic in summary.topics()] == [
+        ("orders", None),
+        ("u", 2),
+    ]
 
 
 def test_the_ends_of_all_flows_are_one_commit(tmp_path: Path) -> None:

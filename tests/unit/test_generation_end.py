@@ -110,7 +110,7 @@ class World:
 
     def generation(self, folder: Path) -> Generation:
         config = SimpleNamespace(flow=FLOW, offset_syncs=SimpleNamespace(lag_max=100))
-        context: Any = SimpleNamespace(config=config, spark=None, board=self, tables=self)
+        context: Any = SimpleNamespace(config=config, spark=None, metrics=self, tables=self)
         reports, queries, looks = Reports(context, PLAN, 3), self, self
         return Generation(queries, (self, looks), PLAN, START, reports, folder)  # type: ignore[arg-type]
 

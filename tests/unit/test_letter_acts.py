@@ -63,7 +63,7 @@ class Process(AbstractContextManager["Process"]):
         letters = replace(config.letters, kind=kind, letters_topic="letters")
         context: Any = SimpleNamespace(
             config=replace(config, letters=letters), target=self, tables=self, jvm=None, spark=None,
-            started_spark=None, letter_requests=self, board=self, log=self
+            started_spark=None, letter_requests=self, metrics=self, log=self
         )  # fmt: skip
         table = SimpleNamespace(place=self.place, add=self.add_row, letters=self.letters)
         patch.setattr(dead_letters, "DeadLetterTable", lambda *_: table)

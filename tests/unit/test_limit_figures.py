@@ -5,7 +5,7 @@ import pytest
 from replication.cli.status import limits_line
 from replication.config.limits import Limit
 from replication.flows.flow_metrics import FlowMetrics
-from replication.flows.observe.sight import STALLED_SECONDS, Partitions, of_limits
+from replication.flows.observe.flow_observer import STALLED_SECONDS, Partitions, of_limits
 from replication.model import Position, TopicPartition
 from replication.spark.acknowledged import LimitUse
 from replication.topics.topic_plan import TopicPlan
@@ -33,10 +33,10 @@ def test_a_limit_that_executors_have_not_heard_of_yet_has_no_figures() -> None:
 
 @pytest.mark.parametrize("is_waiting", [True, False])
 def test_a_partition_whose_flow_waits_for_a_limit_has_not_stalled(*, is_waiting: bool) -> None:
-    board, partitions = FlowMetrics(), Partitions()
+    metrics, partitions = FlowMetrics(), Partitions()
     plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
-    board.begin(1, "microbatch", plan, {TP: Position(0, 0)})
-    copying = board.look().copying
+    metrics.begin(1, "microbatch", plan, {TP: Position(0, 0)})
+    copying = metrics.look().copying
     partitions.known(copying)
     partitions.saw(100.0, {TP: 5})
     partitions.look(101.0, copying, ())

@@ -198,11 +198,11 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
 
 
 def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) -> None:
-    board, clusters, pulse = FlowMetrics(), Clusters(), Liveness()
-    pulse.watch(A_TO_B, board, clusters)
+    flow_metrics, clusters, pulse = FlowMetrics(), Clusters(), Liveness()
+    pulse.watch(A_TO_B, flow_metrics, clusters)
     with running([observed()], pulse) as port:
         assert get(port, "/livez")[0] == 200  # nothing turns yet, as while Spark starts
-        board.turn()
+        flow_metrics.turn()
         assert get(port, "/livez")[0] == 200
         monkeypatch.setattr(pulses, "LONGEST_TURN", 0.0)  # any time is too long
         status, text = get(port, "/livez")
@@ -212,7 +212,7 @@ def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) 
         clusters.are_answering = False  # a new start would wait for them, too
         assert get(port, "/livez")[0] == 200
         clusters.are_answering = True
-        board.rest()
+        flow_metrics.rest()
         assert get(port, "/livez")[0] == 200
         pulse.turn()
         assert get(port, "/livez")[1].startswith("the loop of the process has not turned for")

@@ -10,7 +10,7 @@ from replication.figures.lag import Lag, Skew
 from replication.figures.observation import Code, GroupFigures, TopicFigures
 from replication.flows.flow_metrics import Copying, Figures, FlowMetrics, GroupRound
 from replication.flows.observe.conditions import Conditions, FlowFacts
-from replication.flows.observe.sight import (
+from replication.flows.observe.flow_observer import (
     STALLED_SECONDS,
     GroupLooks,
     Partitions,
@@ -35,11 +35,11 @@ TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 1)
 
 def begun() -> FlowMetrics:
     """A board on which both partitions are copied from offset 0."""
-    board, topics = FlowMetrics(), {"t": "A.t", "u": "A.u"}
+    metrics, topics = FlowMetrics(), {"t": "A.t", "u": "A.u"}
     starts = {TP: Position(0, 0), OTHER: Position(0, 0)}
     plan = TopicPlan(topics, (), {}, (TP, OTHER), {"t": "1", "u": "2"}, {})
-    board.begin(1, "microbatch", plan, starts)
-    return board
+    metrics.begin(1, "microbatch", plan, starts)
+    return metrics
 
 
 def test_what_executors_report_is_read_as_the_driver_writes_it() -> None:
@@ -55,12 +55,12 @@ def test_what_executors_report_is_read_as_the_driver_writes_it() -> None:
 
 
 def test_a_partition_that_stands_before_records_is_stalled() -> None:
-    board, partitions = begun(), Partitions()
-    partitions.known(board.look().copying)
+    metrics, partitions = begun(), Partitions()
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 0, OTHER: 0})
     states = []
     for now in (101.0, 106.0, 107.0 + STALLED_SECONDS):
-        states.append([one.state for one in partitions.look(now, board.look().copying, {OTHER})])
+        states.append([one.state for one in partitions.look(now, metrics.look().copying, {OTHER})])
         partitions.saw(now + 1, {TP: 5, OTHER: 0})
 
     assert [own for own, _ in states] == ["copying", "lagging", "stalled"]
@@ -69,13 +69,13 @@ def test_a_partition_that_stands_before_records_is_stalled() -> None:
 
 def paused_looks(offsets: dict[TopicPartition, int | None]) -> list[list[Standing]]:
     """Two looks at what is copied but for *offsets*, between which both logs grow for long."""
-    board, partitions = begun(), Partitions()
-    partitions.known(board.look().copying)
+    metrics, partitions = begun(), Partitions()
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 0, OTHER: 0})
-    board.pause(offsets, {"t": "A.t"})
+    metrics.pause(offsets, {"t": "A.t"})
     looks = []
     for now in (101.0, 106.0, 107.0 + STALLED_SECONDS):
-        looks.append(partitions.look(now, board.look().copying, {TP}))
+        looks.append(partitions.look(now, metrics.look().copying, {TP}))
         partitions.saw(now + 1, {TP: 5, OTHER: 5})
     return looks[1:]
 
@@ -98,43 +98,43 @@ def test_a_flow_of_which_all_is_paused_is_paused_and_does_not_wait(
     is_paused: bool,  # noqa: FBT001 - a parameter of the test
     state: str,
 ) -> None:
-    board = FlowMetrics()
-    board.have_nothing(is_paused=is_paused)
+    metrics = FlowMetrics()
+    metrics.have_nothing(is_paused=is_paused)
 
-    assert STATES[board.look().state.activity] == state
+    assert STATES[metrics.look().state.activity] == state
 
 
 def test_what_holds_a_flow_is_seen_wherever_its_word_is_read() -> None:
-    board = FlowMetrics()
-    board.have_nothing(is_paused=True, held=("dr-1", "dr-2"))
-    assert board.look().state.reason == "held by dr-1, dr-2"
+    metrics = FlowMetrics()
+    metrics.have_nothing(is_paused=True, held=("dr-1", "dr-2"))
+    assert metrics.look().state.reason == "held by dr-1, dr-2"
 
-    board.have_nothing(is_paused=True)
-    assert board.look().state.reason == ""
+    metrics.have_nothing(is_paused=True)
+    assert metrics.look().state.reason == ""
 
 
 def test_a_resumed_partition_has_as_long_as_any_other_until_it_is_stalled() -> None:
-    board, partitions = begun(), Partitions()
-    partitions.known(board.look().copying)
+    metrics, partitions = begun(), Partitions()
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 5, OTHER: 0})
-    partitions.look(101.0, board.look().copying, ())
-    board.pause({TP: 0}, {"t": "A.t"})
-    partitions.look(110.0, board.look().copying, ())
-    board.pause({}, {})
+    partitions.look(101.0, metrics.look().copying, ())
+    metrics.pause({TP: 0}, {"t": "A.t"})
+    partitions.look(110.0, metrics.look().copying, ())
+    metrics.pause({}, {})
     late = 111.0 + STALLED_SECONDS
 
-    assert partitions.look(late, board.look().copying, ())[0].state == "lagging"
+    assert partitions.look(late, metrics.look().copying, ())[0].state == "lagging"
 
 
 def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() -> None:
-    board, partitions, topics = begun(), Partitions(), TopicLooks()
-    partitions.known(board.look().copying)
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 5, OTHER: 0})
-    board.end()
-    board.pause({TP: 0}, {"t": "A.t"})
+    metrics.end()
+    metrics.pause({TP: 0}, {"t": "A.t"})
     plan = TopicPlan({"u": "A.u"}, (), {}, (OTHER,), {"u": "2"}, {})
-    board.begin(2, "microbatch", plan, {OTHER: Position(0, 0)})
-    look = board.look()
+    metrics.begin(2, "microbatch", plan, {OTHER: Position(0, 0)})
+    look = metrics.look()
 
     own, other = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
     assert (own.topic, own.remote, own.state, other.state) == ("t", "A.t", "paused", "copying")
@@ -142,50 +142,50 @@ def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() ->
 
 
 def test_a_process_that_starts_with_a_pause_knows_the_lag_by_the_offset_map() -> None:
-    board, partitions = FlowMetrics(), Partitions()
-    board.pause({TP: 3, OTHER: None}, {"t": "A.t", "u": "A.u"})
-    partitions.known(board.look().copying)
+    metrics, partitions = FlowMetrics(), Partitions()
+    metrics.pause({TP: 3, OTHER: None}, {"t": "A.t", "u": "A.u"})
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 10, OTHER: 4})
 
-    own, never = partitions.look(101.0, board.look().copying, ())
+    own, never = partitions.look(101.0, metrics.look().copying, ())
     assert (own.state, own.position, own.lag and own.lag.records) == ("paused", 3, 7)
     assert (never.state, never.lag) == ("paused", None)
     assert never.figures().figures == {"source_log_end": 4}
-    assert list(partitions.of_unknown_age(board.look().copying)) == [(TP, 3, 10)]
+    assert list(partitions.of_unknown_age(metrics.look().copying)) == [(TP, 3, 10)]
 
-    board.pause({}, {})  # an exclude takes the topics out while the flow is paused
-    assert partitions.look(102.0, board.look().copying, ()) == []
+    metrics.pause({}, {})  # an exclude takes the topics out while the flow is paused
+    assert partitions.look(102.0, metrics.look().copying, ()) == []
 
 
 def test_the_lag_of_what_is_paused_counts_for_no_alert_and_no_condition() -> None:
     (_, look) = paused_looks({TP: 0})
-    board = begun().look()
+    metrics = begun().look()
 
-    own, other = TopicLooks().look(300.0, board, look, None)
+    own, other = TopicLooks().look(300.0, metrics, look, None)
     assert own.figures["lag_seconds"] > STALLED_SECONDS
     assert "unpaused_lag_seconds" not in own.figures
     assert other.figures["unpaused_lag_seconds"] == other.figures["lag_seconds"]
     late = {"lag_seconds": 900.0, "unpaused_lag_seconds": 2.0}
-    assert Conditions().look(sight(figures=late, topics=(own,))) == ()
+    assert Conditions().look(observer(figures=late, topics=(own,))) == ()
 
 
 def test_lag_goes_on_while_the_loop_does_not_run() -> None:
-    board, partitions = begun(), Partitions()
-    partitions.known(board.look().copying)
+    metrics, partitions = begun(), Partitions()
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 0, OTHER: 0})
-    partitions.look(101.0, board.look().copying, ())
-    board.end()
+    partitions.look(101.0, metrics.look().copying, ())
+    metrics.end()
     partitions.saw(105.0, {TP: 7})
 
-    lags = {one.tp: one.lag for one in partitions.look(130.0, board.look().copying, ())}
+    lags = {one.tp: one.lag for one in partitions.look(130.0, metrics.look().copying, ())}
     assert lags == {TP: Lag(7, 30.0), OTHER: Lag(0, 0.0)}
 
 
 def test_a_topic_without_a_known_end_has_no_lag() -> None:
-    board, partitions, topics = begun(), Partitions(), TopicLooks()
-    partitions.known(board.look().copying)
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(metrics.look().copying)
     partitions.saw(100.0, {TP: 0})
-    look = board.look()
+    look = metrics.look()
 
     known, unknown = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
     assert (known.figures["lag_records"], known.figures["lag_seconds"]) == (0, 0.0)
@@ -194,15 +194,15 @@ def test_a_topic_without_a_known_end_has_no_lag() -> None:
 
 @pytest.mark.parametrize("news", ["record", "end", "pause", "leader", "set aside", "time"])
 def test_what_is_at_rest_is_measured_again_when_something_happens(news: str) -> None:
-    board, partitions, topics = begun(), Partitions(), TopicLooks()
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
     ends, leaderless, now = {TP: 0, OTHER: 0}, set[TopicPartition](), 100.0
 
     def look(seconds: float) -> tuple[TopicFigures, ...]:
         nonlocal now
         now += seconds
-        partitions.known(board.look().copying)
+        partitions.known(metrics.look().copying)
         partitions.saw(now, ends)
-        found = board.look()
+        found = metrics.look()
         standings = partitions.look(now, found.copying, leaderless)
         return topics.look(now, found, standings, None)
 
@@ -211,15 +211,15 @@ def test_what_is_at_rest_is_measured_again_when_something_happens(news: str) -> 
     assert first[0] is second[0]
     if news == "record":
         ends[TP] = 1
-        board.add({TP: [OffsetRun(0, 1, 0, 1)]})
+        metrics.add({TP: [OffsetRun(0, 1, 0, 1)]})
     elif news == "end":
         ends[TP] = 1
     elif news == "pause":
-        board.pause({TP: 0}, {"t": "A.t"})
+        metrics.pause({TP: 0}, {"t": "A.t"})
     elif news == "leader":
         leaderless.add(TP)
     elif news == "set aside":
-        board.set_aside({"t": RefusedTopicError("refused", "")})
+        metrics.set_aside({"t": RefusedTopicError("refused", "")})
     own, other = look(5)
 
     figures = own.partitions[0].figures
@@ -246,12 +246,12 @@ def test_rates_are_of_the_last_minute() -> None:
 
 
 def test_bytes_of_the_records_give_the_lag_in_bytes() -> None:
-    board, partitions, topics = begun(), Partitions(), TopicLooks()
-    partitions.known(board.look().copying)
-    board.add({TP: [OffsetRun(0, 10, 0, 10)]})
-    board.add_copied([(TP, Copied(500, 9, 99_000))])
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(metrics.look().copying)
+    metrics.add({TP: [OffsetRun(0, 10, 0, 10)]})
+    metrics.add_copied([(TP, Copied(500, 9, 99_000))])
     partitions.saw(100.0, {TP: 14, OTHER: 0})
-    look = board.look()
+    look = metrics.look()
 
     own, other = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
     assert own.figures["lag_bytes"] == 4 * 50
@@ -302,11 +302,22 @@ def test_a_decision_that_gives_nothing_up_is_no_condition() -> None:
     assert counts.events(FLOW).given_up_at is None
 
 
-def sight(at: float = 1000.0, **changes: object) -> FlowFacts:
+def observer(at: float = 1000.0, **changes: object) -> FlowFacts:
     """A healthy look, but for *changes*."""
-    board = Figures(at, FlowMetrics().look().state, Copying(), {}, GroupRound())
+    metrics = Figures(at, FlowMetrics().look().state, Copying(), {}, GroupRound())
     healthy = FlowFacts(
-        FLOW, at, board, {}, (), (), {}, Counts().events(FLOW), {}, 30, is_reported=True, restarts=0
+        FLOW,
+        at,
+        metrics,
+        {},
+        (),
+        (),
+        {},
+        Counts().events(FLOW),
+        {},
+        30,
+        is_reported=True,
+        restarts=0,
     )
     return replace(healthy, **changes)  # type: ignore[arg-type]
 
@@ -320,21 +331,24 @@ def stalled(at: float) -> Figures:
 @pytest.mark.parametrize(
     ("found", "code"),
     [
-        (sight(board=stalled(1000.0)), "set-aside"),
-        (sight(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)), "stalled"),
-        (sight(figures={"unpaused_lag_seconds": 31.0}), "lag-above-slo"),
-        (sight(figures={"map_age_seconds": 700.0}), "map-old"),
-        (sight(silent={"A": "no route"}), "cluster-unreachable"),
-        (sight(is_reported=False), "records-not-reported"),
-        (sight(restarts=4), "restarting"),
-        (sight(skews={"B": Skew(-3600.0, 0.2)}), "clock-skew"),
-        (sight(ahead={"t": 3600.0}), "clock-skew"),
-        (sight(heartbeat_age=61.0), "heartbeats-missing"),
-        (sight(keeps_less={"t": "topic A.t on B deletes what t on A keeps"}), "target-keeps-less"),
-        (sight(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
-        (sight(events=EventCounts(Counter({"dead-letter": 1}))), "dead-letters"),
+        (observer(metrics=stalled(1000.0)), "set-aside"),
+        (observer(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)), "stalled"),
+        (observer(figures={"unpaused_lag_seconds": 31.0}), "lag-above-slo"),
+        (observer(figures={"map_age_seconds": 700.0}), "map-old"),
+        (observer(silent={"A": "no route"}), "cluster-unreachable"),
+        (observer(is_reported=False), "records-not-reported"),
+        (observer(restarts=4), "restarting"),
+        (observer(skews={"B": Skew(-3600.0, 0.2)}), "clock-skew"),
+        (observer(ahead={"t": 3600.0}), "clock-skew"),
+        (observer(heartbeat_age=61.0), "heartbeats-missing"),
         (
-            sight(
+            observer(keeps_less={"t": "topic A.t on B deletes what t on A keeps"}),
+            "target-keeps-less",
+        ),
+        (observer(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
+        (observer(events=EventCounts(Counter({"dead-letter": 1}))), "dead-letters"),
+        (
+            observer(
                 topics=(
                     TopicFigures("t", "A.t", "lagging", "", {"retention_headroom_seconds": 60.0}),
                 )
@@ -342,25 +356,25 @@ def stalled(at: float) -> Figures:
             "retention-near",
         ),
         (
-            sight(groups=(GroupFigures("g", {"group_position_age_seconds": 400.0}, {}),)),
+            observer(groups=(GroupFigures("g", {"group_position_age_seconds": 400.0}, {}),)),
             "group-without-position",
         ),
     ],
 )
 def test_a_condition_holds_from_its_first_look_to_its_last(found: FlowFacts, code: Code) -> None:
     conditions = Conditions()
-    assert conditions.look(sight()) == ()
+    assert conditions.look(observer()) == ()
     (first,) = conditions.look(found)
     (second,) = conditions.look(replace(found, at=found.at + 5))
 
     assert (first.code, first.since, second.since) == (code, found.at, found.at)
     assert first.text
     assert first.next_step
-    assert conditions.look(sight()) == ()
+    assert conditions.look(observer()) == ()
 
 
 def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> None:
-    (condition,) = Conditions().look(sight(board=stalled(1000.0)))
+    (condition,) = Conditions().look(observer(metrics=stalled(1000.0)))
 
     assert condition.next_step == "python -m replication accept FILE --topic t"
     assert condition.text == f"refused\n    To go on: {condition.next_step}"
@@ -369,8 +383,8 @@ def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> No
 @pytest.mark.parametrize(
     "found",
     [
-        sight(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)),
-        sight(figures={"unpaused_lag_seconds": 31.0}),
+        observer(topics=(TopicFigures("t", "A.t", "stalled", "", {}),)),
+        observer(figures={"unpaused_lag_seconds": 31.0}),
     ],
     ids=["stalled", "lag"],
 )
@@ -385,32 +399,32 @@ def test_a_slow_flow_names_the_quota_that_holds_it_back(found: FlowFacts) -> Non
 
 def test_a_condition_whose_figures_change_goes_on() -> None:
     conditions = Conditions()
-    conditions.look(sight(skews={"A": Skew(5.0, 0.2), "B": Skew(-3600.0, 0.2)}))
-    later = sight(1005.0, skews={"A": Skew(5.1, 0.2), "B": Skew(-3599.0, 0.2)}, jumped=3600.0)
+    conditions.look(observer(skews={"A": Skew(5.0, 0.2), "B": Skew(-3600.0, 0.2)}))
+    later = observer(1005.0, skews={"A": Skew(5.1, 0.2), "B": Skew(-3599.0, 0.2)}, jumped=3600.0)
     found = conditions.look(later)
 
     assert [one.since for one in found] == [1000.0, 1000.0]
-    assert conditions.look(sight(1010.0, skews={"B": Skew(0.9, 0.0)})) == ()
+    assert conditions.look(observer(1010.0, skews={"B": Skew(0.9, 0.0)})) == ()
 
 
 def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:
-    (condition,) = Conditions().look(sight(board=stalled(1.0)))
+    (condition,) = Conditions().look(observer(metrics=stalled(1.0)))
 
     assert condition.next_step.startswith("python -m replication accept FILE")
     assert condition.topic == "t"
 
 
 def test_a_group_is_blocked_if_group_sync_left_it_alone() -> None:
-    board = FlowMetrics()
+    metrics = FlowMetrics()
     position = GroupPosition("g", TP, TP, Committed(7), Exact(7))
-    board.end_round([position, replace(position, group="h")])
+    metrics.end_round([position, replace(position, group="h")])
 
     def blocked() -> dict[str, float | None]:
-        found = GroupLooks().look(0.0, board.look().round, {}, {})
+        found = GroupLooks().look(0.0, metrics.look().round, {}, {})
         return {one.group: one.figures.get("group_blocked") for one in found}
 
     assert blocked() == {"g": None, "h": None}  # nothing is synchronized
-    board.note_blocked(["g"])
+    metrics.note_blocked(["g"])
     assert blocked() == {"g": 1.0, "h": 0.0}
 
 

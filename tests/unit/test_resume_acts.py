@@ -96,7 +96,7 @@ class Process:
         self.tries = 1  # until what was cut off is found
         self.leaders = SimpleNamespace(begin=lambda *_: None)
         self.context: Any = SimpleNamespace(
-            config=SimpleNamespace(flow=FLOW), tables=self, board=self, log=self,
+            config=SimpleNamespace(flow=FLOW), tables=self, metrics=self, log=self,
             accept_requests=Requests(world.accept, acts), move_requests=Requests(world.move, acts),
         )  # fmt: skip
         patch.setattr(resume, "find_positions", self.found)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from replication.figures.histogram import Histogram
 from replication.figures.observation import Observation, TopicFigures
 from replication.model import Flow
-from replication.serve.sight import FIGURES, MOST_TOPICS, REMEMBERED, Memory
+from replication.serve.snapshots import FIGURES, MOST_TOPICS, REMEMBERED, Memory
 
 LOOK = Observation(Flow("A", "B"), 0.0, "running", 0.0)
 LOOKS = 50

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from replication.figures.minutes import CountedMinutes
 from replication.model import Flow
 from replication.serve.answers import freshness_answer
-from replication.serve.asked import CursorError, ListQuery, PagingError, page_of
 from replication.serve.charts import Line, Point, chart, short, sparkline, thin
+from replication.serve.dependencies import CursorError, ListQuery, PagingError, page_of
 from replication.serve.tokens import find_caller, new_token, parse_tokens
 
 AB = Flow("A", "B")

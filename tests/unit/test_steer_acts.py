@@ -48,7 +48,7 @@ class Process:
         config = flow_config("orders, clicks")
         context: Any = SimpleNamespace(
             config=config, configured=config, steering=fold(CHANGES), tables=self, changes=self,
-            board=SimpleNamespace(pause=lambda *_: None), log=self, source=None,
+            metrics=SimpleNamespace(pause=lambda *_: None), log=self, source=None,
         )  # fmt: skip
         patch.setattr(overrides, "apply_limits", lambda _: None)
         patch.setattr(overrides, "find_at_risk", lambda *_: {})

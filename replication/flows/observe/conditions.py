@@ -33,7 +33,7 @@ class FlowFacts:
     Args:
         flow: Which.
         at: When.
-        board: What the loop does.
+        metrics: What the loop does.
         figures: Of the flow.
         topics: Their figures.
         groups: Their figures.
@@ -53,7 +53,7 @@ class FlowFacts:
 
     flow: Flow
     at: float
-    board: Figures
+    metrics: Figures
     figures: Mapping[str, float]
     topics: tuple[TopicFigures, ...]
     groups: tuple[GroupFigures, ...]
@@ -77,13 +77,13 @@ class Conditions:
     def __init__(self) -> None:
         self._since: dict[_Key, float] = {}
 
-    def look(self, sight: FlowFacts) -> tuple[Condition, ...]:
+    def look(self, facts: FlowFacts) -> tuple[Condition, ...]:
         """Returns what holds now, the worst first, and what has held longest before the rest."""
         found: dict[_Key, Found] = {}
-        for one in find_conditions(sight):
+        for one in find_conditions(facts):
             code, topic, *_ = one
             found[code, topic or (one[3] if code in _OF_CLUSTERS else "")] = one
-        now = sight.at + sight.jumped
+        now = facts.at + facts.jumped
         self._since = {key: self._since.get(key, now) for key in found}
         conditions = [
             Condition(code, SEVERITIES[code], self._since[key], text, step, topic)
@@ -93,75 +93,75 @@ class Conditions:
         return tuple(sorted(conditions, key=lambda one: (order[one.severity], one.since, one.code)))
 
 
-def find_conditions(sight: FlowFacts) -> Iterator[Found]:
+def find_conditions(facts: FlowFacts) -> Iterator[Found]:
     """Yields what holds at one look."""
-    yield from _of_topics(sight)
-    yield from _of_clusters(sight)
-    yield from _of_clocks(sight)
-    yield from _of_groups(sight)
-    yield from _of_state(sight)
+    yield from _of_topics(facts)
+    yield from _of_clusters(facts)
+    yield from _of_clocks(facts)
+    yield from _of_groups(facts)
+    yield from _of_state(facts)
 
 
-def _of_topics(sight: FlowFacts) -> Iterator[Found]:
-    status = f"python -m replication status FILE --flow '{sight.flow}'"
+def _of_topics(facts: FlowFacts) -> Iterator[Found]:
+    status = f"python -m replication status FILE --flow '{facts.flow}'"
     topics: set[str] = set()
-    for part, error in sight.board.aside.items():
+    for part, error in facts.metrics.aside.items():
         name = part if isinstance(part, str) else part.topic
         if name in topics:
             continue
         topics.add(name)
         yield "set-aside", name, str(error), error.command or status
-    for topic in sight.topics:
+    for topic in facts.topics:
         if topic.state == "stalled":
             text = f"{topic.topic} does not move, although the source has records for it"
             step = "see the log and the events `stalled` for the brokers that lead its partitions"
-            yield "stalled", topic.topic, text + _throttled(sight), _quota_step(sight) or step
+            yield "stalled", topic.topic, text + _throttled(facts), _quota_step(facts) or step
         headroom = topic.figures.get("retention_headroom_seconds")
         if headroom is not None and headroom < NEAR_RETENTION_SECONDS:
             text = (
                 f"the source deletes records of {topic.topic} in {headroom:.0f} s that are not "
                 "copied yet"
             )
-            step = f"raise retention.ms of {topic.topic} on {sight.flow.source} until it is copied"
+            step = f"raise retention.ms of {topic.topic} on {facts.flow.source} until it is copied"
             yield "retention-near", topic.topic, text, step
-    for name, text in sight.keeps_less.items():
-        step = f"change these settings of its copy on {sight.flow.target}, or accept the loss"
+    for name, text in facts.keeps_less.items():
+        step = f"change these settings of its copy on {facts.flow.target}, or accept the loss"
         yield "target-keeps-less", name, text, step
-    kept = sight.events.kinds["dead-letter"] - sight.events.kinds["dead-letter-copied"]
+    kept = facts.events.kinds["dead-letter"] - facts.events.kinds["dead-letter-copied"]
     if kept > 0:
         text = f"{kept} records could not be copied since the process began, and wait as letters"
         yield "dead-letters", None, text, "python -m replication dead-letters FILE"
-    lag = sight.figures.get("unpaused_lag_seconds", 0.0)  # a pause is no delay of the flow's
-    if lag > sight.slo_lag_seconds:
+    lag = facts.figures.get("unpaused_lag_seconds", 0.0)  # a pause is no delay of the flow's
+    if lag > facts.slo_lag_seconds:
         text = f"the oldest record that waits has waited for {lag:.0f} s"
-        step = _quota_step(sight) or f"{status}; conf/docs/troubleshooting.md"
-        yield "lag-above-slo", None, text + _throttled(sight), step
-    if sight.events.given_up_at and sight.at - sight.events.given_up_at < DAY_SECONDS:
-        count = sum(sight.events.given_up.values())
+        step = _quota_step(facts) or f"{status}; conf/docs/troubleshooting.md"
+        yield "lag-above-slo", None, text + _throttled(facts), step
+    if facts.events.given_up_at and facts.at - facts.events.given_up_at < DAY_SECONDS:
+        count = sum(facts.events.given_up.values())
         text = f"{count} source offsets were lost or repeated by decision in the last day"
         yield "offsets-given-up", None, text, "see the events `jumped` for topics and offsets"
 
 
-def _throttled(sight: FlowFacts) -> str:
+def _throttled(facts: FlowFacts) -> str:
     waits = (
         f"; a quota of {alias} makes each request wait for {seconds:.1f} s"
-        for alias, seconds in sight.throttles.items()
+        for alias, seconds in facts.throttles.items()
     )
     return "".join(waits)
 
 
-def _quota_step(sight: FlowFacts) -> str:
-    names = " and ".join(sight.throttles)
+def _quota_step(facts: FlowFacts) -> str:
+    names = " and ".join(facts.throttles)
     if not names:
         return ""
     return f"raise the quotas of the flow's user on {names}: python -m replication doctor FILE"
 
 
-def _of_clusters(sight: FlowFacts) -> Iterator[Found]:
-    for alias, reason in sight.silent.items():
+def _of_clusters(facts: FlowFacts) -> Iterator[Found]:
+    for alias, reason in facts.silent.items():
         step = f"start the brokers of {alias}, or correct {alias}.bootstrap.servers"
         yield "cluster-unreachable", None, f"cluster {alias} does not answer: {reason}", step
-    if not sight.is_reported:
+    if not facts.is_reported:
         text = "executors do not report: positions move at the end of a batch, latency is unknown"
         yield (
             "records-not-reported",
@@ -169,52 +169,52 @@ def _of_clusters(sight: FlowFacts) -> Iterator[Found]:
             text,
             "add replication.jar to spark.jars and spark.plugins",
         )
-    if sight.heartbeat_age is not None:
-        source = sight.flow.source
-        text = f"no heartbeat of {source} has arrived for {sight.heartbeat_age:.0f} s"
+    if facts.heartbeat_age is not None:
+        source = facts.flow.source
+        text = f"no heartbeat of {source} has arrived for {facts.heartbeat_age:.0f} s"
         step = f"see whether a job emits heartbeats to {source}: emit.heartbeats.enabled"
         yield "heartbeats-missing", None, text, step
 
 
-def _of_clocks(sight: FlowFacts) -> Iterator[Found]:
-    for alias, skew in sight.skews.items():
+def _of_clocks(facts: FlowFacts) -> Iterator[Found]:
+    for alias, skew in facts.skews.items():
         if skew.is_large:
             yield "clock-skew", None, skew_text(alias, skew), skew_step(alias)
-    for topic, seconds in sight.ahead.items():
+    for topic, seconds in facts.ahead.items():
         text = (
             f"records of {topic} have times that are {seconds:.1f} s ahead of this machine's clock"
         )
-        step = f"compare the clocks of {topic}'s producers, of {sight.flow.source} and of this host"
+        step = f"compare the clocks of {topic}'s producers, of {facts.flow.source} and of this host"
         yield "clock-skew", topic, text, step
 
 
-def _of_groups(sight: FlowFacts) -> Iterator[Found]:
+def _of_groups(facts: FlowFacts) -> Iterator[Found]:
     late = [
         group.group
-        for group in sight.groups
+        for group in facts.groups
         if group.figures.get("group_position_age_seconds", 0.0) > OLD_POSITION_SECONDS
     ]
     if late:
         text = f"groups without a position on the target: {', '.join(late[:10])}"
-        step = f"python -m replication groups FILE --flow '{sight.flow}'"
+        step = f"python -m replication groups FILE --flow '{facts.flow}'"
         yield "group-without-position", None, text, step
-    blocked = [group.group for group in sight.groups if group.figures.get("group_blocked")]
+    blocked = [group.group for group in facts.groups if group.figures.get("group_blocked")]
     if blocked:
-        target = sight.flow.target
+        target = facts.flow.target
         text = f"groups whose offsets are not moved, for they are active on {target}: "
         step = f"stop their members on {target}, or name them in groups.exclude"
         yield "group-blocked", None, text + ", ".join(blocked[:10]), step
 
 
-def _of_state(sight: FlowFacts) -> Iterator[Found]:
-    age = sight.figures.get("map_age_seconds", 0.0)
+def _of_state(facts: FlowFacts) -> Iterator[Found]:
+    age = facts.figures.get("map_age_seconds", 0.0)
     if age > OLD_MAP_SECONDS:
         text = f"the offset map was not written for {age:.0f} s, although records were copied"
         yield "map-old", None, text, "see the log for map_write_failed"
     failed = [
         table
-        for table, counts in sight.writes.items()
-        if counts.failed_at and sight.at - counts.failed_at < RECENT_SECONDS
+        for table, counts in facts.writes.items()
+        if counts.failed_at and facts.at - counts.failed_at < RECENT_SECONDS
     ]
     if failed:
         text = f"tables that could not be written lately: {', '.join(sorted(failed))}"
@@ -224,6 +224,6 @@ def _of_state(sight: FlowFacts) -> Iterator[Found]:
             text,
             "check state.dir: free space, permissions, its server",
         )
-    if sight.restarts > MANY_RESTARTS:
-        text = f"{sight.restarts} restarts in the last 15 minutes"
+    if facts.restarts > MANY_RESTARTS:
+        text = f"{facts.restarts} restarts in the last 15 minutes"
         yield "restarting", None, text, "see the log for `restarting` and its cause"

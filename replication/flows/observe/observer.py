@@ -21,7 +21,7 @@ from replication.errors import ClusterError, ReplicationError
 from replication.figures.lag import jumped, steady
 from replication.figures.observation import Observation
 from replication.flows.observe.clocks import Clocks
-from replication.flows.observe.sight import FlowObserver
+from replication.flows.observe.flow_observer import FlowObserver
 from replication.kafka.api import KafkaRecord, join_names
 from replication.kafka.cluster import Cluster
 from replication.kafka.reader import Reader
@@ -52,42 +52,42 @@ class RareQuestions:
     def __init__(self) -> None:
         self._asked_at = -QUESTIONS_EACH_SECONDS
 
-    def ask(self, sight: FlowObserver) -> None:
+    def ask(self, observer: FlowObserver) -> None:
         """Asks what is due; the answers are for the next looks."""
         if time.monotonic() - self._asked_at < QUESTIONS_EACH_SECONDS:
             return
-        behind = sight.topics.behind
-        backlog = list(islice(sight.partitions.of_unknown_age(sight.copying), MOST_READ))
-        topics, losses = sight.copying.topics, sight.context.board.losses
+        behind = observer.topics.behind
+        backlog = list(islice(observer.partitions.of_unknown_age(observer.copying), MOST_READ))
+        topics, losses = observer.copying.topics, observer.context.metrics.losses
         less = {topic: topics[topic] for topic in losses if topic in topics}
         if not behind and not backlog and not less:
-            sight.kept = frozenset()
+            observer.kept = frozenset()
             return
         self._asked_at = time.monotonic()
         if backlog:
-            _read(sight, backlog)
-        sight.topics.headroom = _headroom(sight, behind) if behind else {}
-        sight.kept = _kept(sight, less)
+            _read(observer, backlog)
+        observer.topics.headroom = _headroom(observer, behind) if behind else {}
+        observer.kept = _kept(observer, less)
 
 
-def _read(sight: FlowObserver, backlog: list[tuple[TopicPartition, int, int]]) -> None:
+def _read(observer: FlowObserver, backlog: list[tuple[TopicPartition, int, int]]) -> None:
     """Reads the first record of each partition of *backlog*: no look tells its age."""
     spans = {tp: (at, min(end, at + SEARCHED_OFFSETS)) for tp, at, end in backlog}
 
     def visit(tp: TopicPartition, record: KafkaRecord) -> bool:
         if record.timestamp_ms >= 0:
-            sight.partitions.read(tp, spans[tp][0], record.timestamp_ms / 1000 - jumped())
+            observer.partitions.read(tp, spans[tp][0], record.timestamp_ms / 1000 - jumped())
         return True
 
-    with Reader(sight.config.source.consumer, sight.config.isolation) as reader:
+    with Reader(observer.config.source.consumer, observer.config.isolation) as reader:
         reader.visit(spans, visit)
 
 
-def _kept(sight: FlowObserver, topics: Mapping[str, str]) -> frozenset[str]:
+def _kept(observer: FlowObserver, topics: Mapping[str, str]) -> frozenset[str]:
     """Returns those of *topics*, with their remote names, that the target keeps all of by now."""
     if not topics:
         return frozenset()
-    with _cluster(sight.config.source) as source, _cluster(sight.config.target) as target:
+    with _cluster(observer.config.source) as source, _cluster(observer.config.target) as target:
         return frozenset(topics.keys() - topic_losses(topics, source, target).keys())
 
 
@@ -95,9 +95,9 @@ def _cluster(config: ClusterConfig) -> Cluster:
     return Cluster(config.alias, config.admin, client_id=CLIENT, patience_s=PATIENCE_SECONDS)
 
 
-def _headroom(sight: FlowObserver, behind: dict[str, float]) -> dict[str, float]:
+def _headroom(observer: FlowObserver, behind: dict[str, float]) -> dict[str, float]:
     """Returns how long until the source deletes what of the topics *behind* is not copied."""
-    with _cluster(sight.config.source) as cluster:
+    with _cluster(observer.config.source) as cluster:
         settings = cluster.topic_config(behind)
     found: dict[str, float] = {}
     for topic, own in settings.items():
@@ -181,7 +181,7 @@ class Observer:
         self._interval = interval_seconds
         self._reported = reported
         self._clocks = clocks
-        self._sights: dict[Flow, FlowObserver] = {}
+        self._observers: dict[Flow, FlowObserver] = {}
         self._questions: dict[Flow, RareQuestions] = defaultdict(RareQuestions)
         self._latest: dict[Flow, Observation] = {}
         self._subscribers: tuple[Subscriber, ...] = (Summary(),)
@@ -203,9 +203,9 @@ class Observer:
         if self._thread.is_alive():
             self._thread.join(END_SECONDS)
 
-    def watch(self, sight: FlowObserver) -> None:
+    def watch(self, observer: FlowObserver) -> None:
         """Looks at another flow from now on, until its `end`."""
-        self._sights[sight.config.flow] = sight
+        self._observers[observer.config.flow] = observer
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Gives each new observation to *subscriber*, in the thread that made it."""
@@ -221,11 +221,11 @@ class Observer:
         Returns:
             What is known of it; None if it was never looked at.
         """
-        sight, before = self._sights.pop(flow, None), self._latest.get(flow)
-        if sight is None or before is None:
+        observer, before = self._observers.pop(flow, None), self._latest.get(flow)
+        if observer is None or before is None:
             return before
         with self._lock, self._logged(flow):
-            last = sight.look(steady(), None)
+            last = observer.look(steady(), None)
             self._latest[flow] = replace(last, histograms=before.histograms, conditions=())
         return self._latest[flow]
 
@@ -235,7 +235,7 @@ class Observer:
                 self._resources.callback(self._clocks.close)
             due = time.monotonic()
             while not self._over.wait(max(0.0, due - time.monotonic())):
-                partitions = sum(len(one.partitions.ends) for one in list(self._sights.values()))
+                partitions = sum(len(one.partitions.ends) for one in list(self._observers.values()))
                 pause = self._interval * (2 if partitions > MANY_PARTITIONS else 1)
                 due = time.monotonic() + pause
                 try:
@@ -246,45 +246,45 @@ class Observer:
 
     def look(self) -> None:
         """Looks at all flows once."""
-        sights = list(self._sights.values())
-        self._ask_ends(sights)
-        self._await_reports(sights)
-        for sight in sights:
-            flow = sight.config.flow
+        observers = list(self._observers.values())
+        self._ask_ends(observers)
+        self._await_reports(observers)
+        for observer in observers:
+            flow = observer.config.flow
             with self._lock, self._logged(flow):
-                if flow in self._sights:
-                    observed = sight.look(steady(), self._report_of(flow))
+                if flow in self._observers:
+                    observed = observer.look(steady(), self._report_of(flow))
                     self._latest[observed.flow] = observed
                     for subscriber in self._subscribers:
                         with self._logged(subscriber):
                             subscriber(observed)
             with self._logged((flow, "questions")):
-                self._questions[flow].ask(sight)
+                self._questions[flow].ask(observer)
             with self._logged((flow, "clocks")):
-                self._ask_clocks(sight)
+                self._ask_clocks(observer)
 
-    def _ask_clocks(self, sight: FlowObserver) -> None:
+    def _ask_clocks(self, observer: FlowObserver) -> None:
         """Asks for the time of the clusters that answer; a drain is over before it matters."""
-        if self._clocks is None or sight.config.mode == "drain":
+        if self._clocks is None or observer.config.mode == "drain":
             return
-        silences = sight.context.outages.silences
-        for cluster in (sight.config.source, sight.config.target):
+        silences = observer.context.outages.silences
+        for cluster in (observer.config.source, observer.config.target):
             if silences.get(cluster.alias) is None:
                 self._clocks.ask(cluster)
             else:
                 self._clocks.forget(cluster.alias)
 
-    def _ask_ends(self, sights: Sequence[FlowObserver]) -> None:
+    def _ask_ends(self, observers: Sequence[FlowObserver]) -> None:
         """Asks each source once for each isolation, whatever flows read it."""
         wanted: dict[tuple[_Cluster, Isolation], list[FlowObserver]] = defaultdict(list)
-        for sight in sights:
-            source = sight.config.source
+        for observer in observers:
+            source = observer.config.source
             cluster = source.alias, frozenset(source.admin.items())
-            wanted[cluster, sight.config.isolation].append(sight)
+            wanted[cluster, observer.config.isolation].append(observer)
         for (cluster, isolation), together in wanted.items():
             with self._logged(cluster):
                 with self._lock:
-                    known = (sight.partitions.known(sight.copying) for sight in together)
+                    known = (observer.partitions.known(observer.copying) for observer in together)
                     asked = {tp for some in known for tp in some}
                 if cluster not in self._clients:
                     opened = LogEnds(cluster[0], dict(cluster[1]))
@@ -292,10 +292,10 @@ class Observer:
                 at = steady()
                 client = self._clients[cluster]
                 ends = client.ask(asked, isolation)
-                for sight in together:
+                for observer in together:
                     with self._lock:
-                        sight.partitions.saw(at, ends)
-                    sight.context.board.saw_ends(ends)
+                        observer.partitions.saw(at, ends)
+                    observer.context.metrics.saw_ends(ends)
                 with self._logged((cluster, "topics")):
                     if denied := client.denied:
                         raise ClusterError(
@@ -303,7 +303,7 @@ class Observer:
                             f"{join_names(denied)}; the user needs DESCRIBE on them"
                         )
 
-    def _await_reports(self, sights: Sequence[FlowObserver]) -> None:
+    def _await_reports(self, observers: Sequence[FlowObserver]) -> None:
         """Waits until the positions are younger than the ends.
 
         The other way round a healthy flow would show the records of the last second as lag.
@@ -316,7 +316,7 @@ class Observer:
                     return
         known = time.monotonic()
         while time.monotonic() < deadline:
-            is_known = all(_has_looked(sight, known) for sight in sights)
+            is_known = all(_has_looked(observer, known) for observer in observers)
             if is_known or self._over.wait(POLL_SECONDS):  # so do loops look
                 return
 
@@ -338,7 +338,7 @@ class Observer:
             self._said.discard(what)
 
 
-def _has_looked(sight: FlowObserver, since: float) -> bool:
+def _has_looked(observer: FlowObserver, since: float) -> bool:
     """Returns whether the loop has taken the reports after *since*; one that waits has none."""
-    copying = sight.copying
+    copying = observer.copying
     return not copying.generations or copying.looked_at > since

@@ -56,7 +56,7 @@ class SetAside:
         self._flow = context.config.flow
         self.log = context.log
         self._times = RetryTimes[TopicOrPartition](pauses)
-        self._board = context.board
+        self._metrics = context.metrics
         by_drain = ", by the next drain at the latest" if context.config.mode == "drain" else ""
         self._again = "{} is tried again" + by_drain
         self.errors: dict[TopicOrPartition, ReplicationError] = {}
@@ -76,7 +76,7 @@ class SetAside:
                     "still_set_aside", **_columns(part),
                     retry_seconds=round(pause), text=error,
                 )  # fmt: skip
-        self._board.set_aside(errors)
+        self._metrics.set_aside(errors)
         self._tables.record_events(self._flow, events)
 
     def waiting(self) -> frozenset[TopicOrPartition]:
@@ -113,7 +113,7 @@ class SetAside:
         for part in parts:
             self._times.succeeded(part)
             del self.errors[part]
-        self._board.take_back(parts)
+        self._metrics.take_back(parts)
 
 
 def _columns(part: TopicOrPartition) -> dict[str, str | int]:

@@ -344,7 +344,7 @@ class DeadLetterRetries:
         tp, copy = kept.letter.id.at, plan.copy_of(kept.letter.id.at)
         self._box.mark_copied(kept, _place(copy, end.downstream - 1))
         self._write_map(plan, tp, end, number)
-        self._context.board.add_single(tp, end)
+        self._context.metrics.add_single(tp, end)
 
     def _write_map(self, plan: TopicPlan, tp: TopicPartition, at: Position, number: int) -> None:
         runs = {tp: [anchor(at)]}

@@ -217,7 +217,7 @@ class Generations:
         self._readings: list[Reading] = []
         self._requests = context.write_requests
         self._asked: dict[str, int] = {}  # by request: the look that checks what was copied by then
-        self._ends = context.board.ends
+        self._ends = context.metrics.ends
 
     @property
     def whole(self) -> TopicPlan:
@@ -296,7 +296,7 @@ class Generations:
         """Starts one more, and leaves room for as many *later* ones."""
         context = self._context
         limit_polling(context.spark, len(plan.partitions))
-        context.board.begin(number, self.mode, plan, positions)
+        context.metrics.begin(number, self.mode, plan, positions)
         apply_limits(context, waits=True)
         reading = self._tasks.reading(len(plan.partitions), self.mode, self._readings, later=later)
         queries = max(each.queries for each in (*self._readings, reading))
@@ -307,7 +307,7 @@ class Generations:
         )
         self._running.append((generation, IdlePartitions(context, plan)))
         self._readings.append(reading)
-        context.board.reads(self._readings)
+        context.metrics.reads(self._readings)
         context.log.info(
             "generation_started", generation=number, mode=self.mode,
             source=reading.source, tasks=reading.tasks,
@@ -333,14 +333,14 @@ class Generations:
     def record_progress(self) -> bool:
         """Records the progress of each; true if a batch of any has finished."""
         finished = [generation.record_progress() for generation, _ in self._running]
-        self._context.board.looked()
+        self._context.metrics.looked()
         self._pass_markers()
         self._answer_writers()
         return any(finished)
 
     def _pass_markers(self) -> None:
         """Passes what little follows idle partitions, whenever their ends were looked at."""
-        ends = self._context.board.ends
+        ends = self._context.metrics.ends
         if ends is self._ends:
             return
         self._ends = ends
@@ -416,5 +416,5 @@ class Generations:
             self._ids.close()  # its thread would look on for as long as the process lives
         self._running.clear()
         self._readings.clear()
-        self._context.board.end()
+        self._context.metrics.end()
         return positions

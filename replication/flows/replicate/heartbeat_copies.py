@@ -88,7 +88,7 @@ class HeartbeatCopies:
             self._has_failed = True
             return False
         windows = [(tp, positions[tp].upstream, ends[tp]) for tp in plan.partitions]
-        context.board.begin(number, "drain", plan, positions)
+        context.metrics.begin(number, "drain", plan, positions)
         try:
             copied = _copied(context, plan, windows)
         except Py4JError as error:
@@ -97,19 +97,19 @@ class HeartbeatCopies:
             context.log.info("heartbeats_left_to_spark", text=text)
             return False
         finally:
-            context.board.end()
+            context.metrics.end()
         keeps_time = config.record_timestamps == "preserve"
         reports = [
             (tp, Copied(size, newest if keeps_time else -1, newest))
             for (tp, _, _), (_, size, newest) in zip(windows, copied, strict=True)
         ]
-        context.board.add_copied(reports)
+        context.metrics.add_copied(reports)
         runs = {
             tp: [OffsetRun(start, end, positions[tp].downstream, records)]
             for (tp, start, end), (records, _, _) in zip(windows, copied, strict=True)
             if end > start
         }
-        context.board.add(runs)
+        context.metrics.add(runs)
         record_copied(context, plan, map_writer, FinishedRuns(number, runs, plan.source_ids))
         return True
 

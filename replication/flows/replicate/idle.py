@@ -37,24 +37,24 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
     Each is told for those of the running topics that it covers, so a generation that brings other
     topics calls this as well.
     """
-    limits, board = context.config.limits, context.board
-    if not limits and not board.limits:
+    limits, metrics = context.config.limits, context.metrics
+    if not limits and not metrics.limits:
         return
     if not is_reported(context.spark):
         named = ", ".join(map(str, limits))
         text = f"{context.config.flow} is not limited to {named}: {NOT_REPORTED}"
         context.log.error("limit_refused", text=text)
         return
-    running = board.look().copying.topics
+    running = metrics.look().copying.topics
     covered = [
         (limit, {topic: running[topic] for topic in running if limit.covers(topic)})
         for limit in limits
     ]
     told = [(limit, topics) for limit, topics in covered if topics or limit.topics is None]
     are_news = set_limits(context.jvm, context.config.flow, told)
-    before = board.limits
-    board.limits = limits
-    board.told_limits = tuple(limit for limit, _ in told)
+    before = metrics.limits
+    metrics.limits = limits
+    metrics.told_limits = tuple(limit for limit, _ in told)
     if are_news and waits:
         await_heard(context.spark, HEAR_SECONDS)
     context.tables.record_events(context.config.flow, _news(context, before))
@@ -76,7 +76,7 @@ def _news(context: FlowContext, before: tuple[Limit, ...]) -> Iterator[NewEvent]
 
 def waits_for_limit(context: FlowContext) -> bool:
     """Returns whether records of the flow wait for a limit, by the executors' last reports."""
-    if not context.board.told_limits:
+    if not context.metrics.told_limits:
         return False
     return any(use.is_waiting for use in limit_uses(context.jvm, context.config.flow))
 
@@ -186,7 +186,7 @@ class IdlePartitions:
 
     def _ends(self) -> Mapping[TopicPartition, int]:
         """Returns where the logs end: as the view has seen it a moment ago, else as of now."""
-        seen, partitions = self._context.board.ends, self._plan.partitions
+        seen, partitions = self._context.metrics.ends, self._plan.partitions
         if seen.keys() >= set(partitions):
             return seen
         return self._context.source.log_ends(partitions, self._context.config.isolation)

@@ -74,7 +74,7 @@ class StartNotes:
     def say_losses(self, plan: TopicPlan) -> None:
         """Logs what the target would not keep, once per topic."""
         losses = topic_losses(plan.topics, self._context.source, self._context.target)
-        for text in self._context.board.note_losses(plan.topics, losses):
+        for text in self._context.metrics.note_losses(plan.topics, losses):
             self._context.log.warning("target_keeps_less", text=text)
 
     def say_started(self, plan: TopicPlan, positions: Mapping[TopicPartition, Position]) -> None:
@@ -110,13 +110,13 @@ def note_ends(context: FlowContext, partitions: Iterable[TopicPartition]) -> Non
 
     Without an answer of the source they stay unknown.
     """
-    tally, source = context.tally, context.source
-    new = tally.without_end(partitions)
+    summary, source = context.summary, context.source
+    new = summary.without_end(partitions)
     if not new:
         return
     try:
         stable = source.log_ends(new, "read_committed")
-        tally.begin(source.log_ends(new), stable, context.config.isolation)
+        summary.begin(source.log_ends(new), stable, context.config.isolation)
     except ClusterError as error:
         context.log.info("source_ends_unknown", text=error)
 
@@ -201,7 +201,7 @@ def _replicate_as_owner(
             with maintained_tables(owner, stop), kept_schemas(owner, stop):
                 return _FlowLoop(owner, admitted, stop, lease, standstill).run()
         finally:
-            context.board.turn_to("ended")
+            context.metrics.turn_to("ended")
             context.live_map.detach()
 
 
@@ -248,7 +248,7 @@ class _FlowLoop:
                     ending = self._run_generation()
                 except (QueryError, ProgressGapError, ClusterError, StateError) as error:
                     self._lease.check()  # a lost lease may be the cause: its producers send nothing
-                    self._context.board.turn_to("waiting", str(error))
+                    self._context.metrics.turn_to("waiting", str(error))
                     self._recovery.recover(error, self._plan)
             self._record_last_batch(ending)
             if ending == "drained":
@@ -257,10 +257,10 @@ class _FlowLoop:
         finally:
             shown = None if self._plan is None else self._plan.topics.keys()
             positions, set_aside = self._map_writer.next_offsets, self._choice.set_aside
-            self._context.tally.end(positions, set_aside, shown)
+            self._context.summary.end(positions, set_aside, shown)
 
     def _run_generation(self) -> GenerationEnding:
-        self._context.board.turn_to("starting")
+        self._context.metrics.turn_to("starting")
         self._steer.look()
         plan = self._choice.plan()
         self._selection.report(plan)
@@ -300,7 +300,7 @@ class _FlowLoop:
         try:
             self._number = running.start(due, positions, self._number)
             self._notes.say_started(running.plan, positions)
-            self._context.board.turn_to("replicating")
+            self._context.metrics.turn_to("replicating")
             ending = self._attend(running)
         finally:
             self._remember(running.whole, running.close())
@@ -317,7 +317,7 @@ class _FlowLoop:
         pace = PollInterval()
         while True:
             stopped = self._steer.wait(self._stop, pace.seconds)
-            self._context.board.turn()
+            self._context.metrics.turn()
             self._lease.check()
             if running.record_progress():
                 self._recovery.end()
@@ -334,7 +334,7 @@ class _FlowLoop:
             is_due = config.refresh_topics_enabled and time.monotonic() >= refresh_at
             if is_due or self._steer.is_due or self._has_gone or self._choice.has_retry():
                 self._has_gone = False
-                self._context.board.rest()
+                self._context.metrics.rest()
                 if not self._follow(running):
                     return "changed"
                 refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
@@ -420,7 +420,7 @@ class _FlowLoop:
         if config.mode == "drain":
             return "drained"
         self._context.head_start.end(config.flow)
-        self._context.board.have_nothing(is_paused=bool(plan.paused), held=self._steer.held)
+        self._context.metrics.have_nothing(is_paused=bool(plan.paused), held=self._steer.held)
         due = time.monotonic() + config.refresh_topics_interval_seconds
         while time.monotonic() < due and not self._steer.is_due:
             self._lease.check()

@@ -203,11 +203,11 @@ class Reports:
                     else:
                         pending.add_acknowledged(tp, report)
             finally:
-                self._context.board.add_copied(copied)
+                self._context.metrics.add_copied(copied)
 
     def count(self, runs: Mapping["TopicPartition", Sequence[OffsetRun]]) -> None:
         """Puts new *runs* on the board, whether executors or batches have told of them."""
-        self._context.board.add(runs)
+        self._context.metrics.add(runs)
 
     def accept_unconfirmed(self, pending: PendingRuns) -> None:
         """Takes a finished batch's own counts where its reports are overdue, and records that."""
@@ -367,12 +367,12 @@ class LeaderLooks:
         """Returns the epochs of leaders whose logs have all that was *copied*, where known."""
         if not copied or not self._context.outages.are_answering:
             return {}
-        sides = self._context.source, self._context.target
+        clients = self._context.source, self._context.target
         try:
             source, target = (
                 side.leader_epochs(names, ANSWER_SECONDS)
                 for side, names in zip(
-                    sides, (list(copied), [plan.copy_of(tp) for tp in copied]), strict=True
+                    clients, (list(copied), [plan.copy_of(tp) for tp in copied]), strict=True
                 )
             )
         except ClusterError as error:
@@ -396,11 +396,11 @@ class LeaderLooks:
     def _cut(self, plan: TopicPlan, now: Mapping[TopicPartition, Epochs]) -> set[TopicPartition]:
         """Returns the partitions that have lost records, by leaders that are new *now*."""
         config, found = self._context.config, set[TopicPartition]()
-        sides = (
+        clients = (
             (config.source.consumer, {tp: tp for tp in now}),
             (config.target.consumer, {tp: plan.copy_of(tp) for tp in now}),
         )
-        for side, (consumer, names) in enumerate(sides):
+        for side, (consumer, names) in enumerate(clients):
             stamps = ((tp, self.stamps.get(tp, UNSTAMPED)[side]) for tp in now)
             copied = {tp: CopiedTo(names[tp], stamp.until, stamp) for tp, stamp in stamps if stamp}
             cuts, _ = cuts_of(consumer, copied, {tp: epochs[side] for tp, epochs in now.items()})
@@ -434,7 +434,7 @@ class MapWriter:
         self._live_map.attach()
         self._context = context
         self._tables = context.tables
-        self._board = context.board
+        self._metrics = context.metrics
         self._table = OffsetTable(context.tables, config.flow)
         stored = reader_of(context.tables).offsets(self.flow).progress()
         self._table.resume(stored)
@@ -548,7 +548,7 @@ class MapWriter:
 
     def _append(self, finished: FinishedRuns) -> None:
         self._table.append(finished)
-        self._board.map_written()
+        self._metrics.map_written()
         self._syncs.write(finished.runs)
 
 

@@ -99,7 +99,7 @@ class OverrideFollower:
         self._at_risk &= set(plan.paused)
         offsets = self._stored.next_offsets if plan.paused else {}
         topics = {tp.topic for tp in plan.paused}
-        self._context.board.pause(
+        self._context.metrics.pause(
             {tp: offsets.get(tp) for tp in plan.paused}, remote_topics(self._context.config, topics)
         )
         if self._looked is None or self._in_force is self._looked:

@@ -148,7 +148,7 @@ class Recovery:
                 raise error
             self._context.log.warning("failed_at_stop", text=error)
             return
-        self._context.board.count_restart()
+        self._context.metrics.count_restart()
         pause = PAUSES.after(self._failures)
         flow = self._context.config.flow
         self._context.log.warning("restarting", pause_seconds=round(pause))

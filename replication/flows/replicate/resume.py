@@ -148,7 +148,7 @@ def settle_positions(
     map_writer.placed -= found.adopted
     others = {*found.void, *found.recreated, *found.adopted, *found.recut}
     own = {tp: runs for tp, runs in found.new_runs.items() if tp not in others}
-    context.board.settle(found.positions, own)
+    context.metrics.settle(found.positions, own)
     map_writer.write(FinishedRuns(generation, found.new_runs, plan.source_ids, epochs=found.epochs))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(found.void, before_generation=generation)

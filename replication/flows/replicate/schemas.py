@@ -244,7 +244,7 @@ class SchemaTranslator:
         """Returns whether others wait with *topic*: in its task, or for the end of its batch."""
         if all(record.is_alone for record in records):
             return False
-        topics = self._context.board.look().copying.topics
+        topics = self._context.metrics.look().copying.topics
         return self._context.config.mode == "drain" or bool(topics.keys() - {topic})
 
     def _refusal_of(self, wanted: SampleRequest, outcome: Outcome) -> str | None:

@@ -78,8 +78,8 @@ def test_a_running_flow_follows_its_operators(
     send(clusters[0], other, 1, 10)
     flow.until(lambda: copied(clusters, other) == 20 and in_partition(flow, first, 0) == 20)
     while_paused = in_partition(flow, first, 1)
-    generations = flow.context.board.look().copying.generations
-    shown = [*flow.context.board.look().copying.paused]
+    generations = flow.context.metrics.look().copying.generations
+    shown = [*flow.context.metrics.look().copying.paused]
     operator("undo", 2, "--reason", "done")
     flow.until(lambda: copied(clusters, first) == 40)
     operator("topics", "--remove", other)
@@ -87,7 +87,7 @@ def test_a_running_flow_follows_its_operators(
     send(clusters[0], other, 1, 10)
     flow.until(lambda: copied(clusters, first) == 60)
     while_removed = copied(clusters, other)
-    generations_then = flow.context.board.look().copying.generations
+    generations_then = flow.context.metrics.look().copying.generations
     operator("topics", "--add", other)
     flow.until(lambda: copied(clusters, other) == 30)
     operator("pause", "--topic", gone)
@@ -166,7 +166,7 @@ def test_a_held_flow_writes_nothing_on_its_target_until_it_is_released(
     create_topic(clusters[0].bootstrap, later, 1)
     source.create_partitions({topic_name: 2})
     new = {TopicPartition(topic_name, 1), TopicPartition(later, 0)}
-    flow.until(lambda: new <= flow.context.board.look().copying.paused.keys())
+    flow.until(lambda: new <= flow.context.metrics.look().copying.paused.keys())
     rounds()
     while_held = on_target()
     undone = operator("undo", 1)

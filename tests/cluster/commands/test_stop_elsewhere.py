@@ -25,7 +25,7 @@ def test_a_folder_in_which_no_job_began_is_explained_by_the_leases_group(
     before = run("stop", file)
     elsewhere = tmp_path / "elsewhere"
     flow = RunningFlow(spark, elsewhere, config, "microbatch")
-    flow.until(lambda: flow.context.board.look().copying.topics)
+    flow.until(lambda: flow.context.metrics.look().copying.topics)
 
     while_it_runs = run("stop", file)
     flow.stop()

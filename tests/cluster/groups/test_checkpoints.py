@@ -197,7 +197,7 @@ def test_groups_of_a_recreated_topic_are_not_translated(
     Checkpoints(context).round()
 
     assert emitted(context) == {}
-    (position,) = context.board.look().round.positions
+    (position,) = context.metrics.look().round.positions
     assert quality(position.answer).startswith("its topic was deleted or created again")
 
 

@@ -87,7 +87,7 @@ def test_a_running_flow_goes_on_with_a_topic_that_an_operator_accepts(
     assert while_dry == {}
     assert done.stdout.splitlines()[-1] == "accepted"
     assert_equal(clusters, topic_name)
-    assert flow.context.board.look().copying.records == {topic_name: 10, expired: 150}
+    assert flow.context.metrics.look().copying.records == {topic_name: 10, expired: 150}
     assert kinds(flow.tables) == ["set-aside", "requested", "jumped", "rejoined"]
     (event,) = stored(flow.tables, "events", "kind = 'jumped'")
     assert (event.reaction, event.offset_from, event.offset_until) == ("accept", 100, 150)
@@ -120,7 +120,7 @@ def test_the_next_start_uses_an_acceptance_once(
     assert (planned["offset"], planned["origin"]) == (20, "decision")
     assert (after_first, copied(clusters, topic_name)) == (110, 110)
     # the first of them was tried alone, because the target might have rejected it
-    assert flow.context.board.look().copying.records == {topic_name: 10}
+    assert flow.context.metrics.look().copying.records == {topic_name: 10}
     assert kinds(flow.tables) == ["requested", "jumped", "refused"]
 
 

@@ -185,7 +185,7 @@ def test_a_cut_behind_the_map_that_was_refilled_before_its_next_write_is_noticed
     send_records(own_process, topic_name, numbered(0, 80))
     drain(spark, tmp_path, config)
     flow = RunningFlow(spark, tmp_path, config, "realtime")
-    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    flow.until(lambda: flow.context.metrics.look().state.activity == "replicating")
     send_records(own_process, topic_name, numbered(80, 90))
     size = log_bytes(own_process, topic_name)
     send_records(own_process, topic_name, numbered(90, 100))
@@ -246,7 +246,7 @@ def test_what_a_target_loses_while_the_flow_runs_is_copied_again_once(
     if state == "of the version before":
         forget_epochs(tmp_path)
     flow = RunningFlow(spark, tmp_path, config, mode)
-    flow.until(lambda: flow.context.board.look().state.activity == "replicating")
+    flow.until(lambda: flow.context.metrics.look().state.activity == "replicating")
 
     cut_log(own_process, remote, size)
     send_records(source, topic_name, numbered(200, 260))

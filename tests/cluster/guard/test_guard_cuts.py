@@ -189,7 +189,7 @@ def test_a_source_topic_created_again_is_appended(
     drain(spark, tmp_path, config)
 
     assert numbers(target, f"A.{topic_name}") == [*range(100), *range(500, 530)]
-    assert flow.context.board.look().copying.records == {topic_name: 30}
+    assert flow.context.metrics.look().copying.records == {topic_name: 30}
     event = jump(flow)
     assert (event.reaction, event.offset_from, event.offset_until) == ("restart", 0, 0)
     assert "was deleted and created again" in event.text

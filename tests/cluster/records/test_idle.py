@@ -30,7 +30,7 @@ def test_a_partition_that_stands_before_records_is_named_after_two_minutes(
     pending = PendingRuns({stands: Position(4, 4), caught_up: Position(10, 10)})
     idle = IdlePartitions(context, plan)
     if is_seen:  # whoever asked this client would get an error
-        context.board.saw_ends(dict.fromkeys(plan.partitions, 10))
+        context.metrics.saw_ends(dict.fromkeys(plan.partitions, 10))
         context.source.__exit__()
 
     for now in (0, 60, 119, 120, 180, 600):

@@ -20,18 +20,18 @@ def begun() -> FlowMetrics:
     """A board on which generation 7 has begun."""
     ids = {"t": "s1", "u": "s2"}
     topics = {"t": "A.t", "u": "A.u"}
-    board = FlowMetrics()
-    board.begin(7, "realtime", TopicPlan(topics, (), {}, tuple(STARTS), ids, {}), STARTS)
-    return board
+    metrics = FlowMetrics()
+    metrics.begin(7, "realtime", TopicPlan(topics, (), {}, tuple(STARTS), ids, {}), STARTS)
+    return metrics
 
 
 def test_what_was_read_does_not_change_while_the_flow_goes_on() -> None:
-    board = begun()
-    before = board.look()
+    metrics = begun()
+    before = metrics.look()
 
-    board.turn_to("replicating")
-    board.add({TP: [OffsetRun(100, 105, 60, 5), OffsetRun(107, 110, 65, 3)]})
-    after = board.look()
+    metrics.turn_to("replicating")
+    metrics.add({TP: [OffsetRun(100, 105, 60, 5), OffsetRun(107, 110, 65, 3)]})
+    after = metrics.look()
 
     assert (before.state.activity, before.copying.positions) == ("starting", STARTS)
     assert (before.copying.records, before.copying.newest_at) == ({}, None)
@@ -43,39 +43,39 @@ def test_what_was_read_does_not_change_while_the_flow_goes_on() -> None:
 
 
 def test_offsets_without_records_move_a_position_and_count_nothing() -> None:
-    board = begun()
+    metrics = begun()
 
-    board.add({OTHER: [OffsetRun(0, 40, 0, 0)]})
+    metrics.add({OTHER: [OffsetRun(0, 40, 0, 0)]})
 
-    copying = board.look().copying
+    copying = metrics.look().copying
     assert copying.positions[OTHER] == Position(40, 0)
     assert (copying.records.get("u", 0), copying.newest_at) == (0, None)
 
 
 def test_what_executors_report_is_summed_up_by_topic() -> None:
-    board = begun()
+    metrics = begun()
 
-    board.add_copied([(TP, Copied(70, 2_000, 900)), (OTHER, Copied(5, -1, -1))])
-    board.add_copied([(TP, Copied(30, 1_500, 800))])
+    metrics.add_copied([(TP, Copied(70, 2_000, 900)), (OTHER, Copied(5, -1, -1))])
+    metrics.add_copied([(TP, Copied(30, 1_500, 800))])
 
-    copying = board.look().copying
+    copying = metrics.look().copying
     assert copying.bytes == {"t": 100, "u": 5}
     assert copying.newest_ms == {"t": 2_000, "u": -1}
     assert copying.source_ms == {TP: 900}
 
 
 def test_generations_end_together_and_sums_stay() -> None:
-    board = begun()
-    board.add({TP: [OffsetRun(100, 105, 60, 5)]})
+    metrics = begun()
+    metrics.add({TP: [OffsetRun(100, 105, 60, 5)]})
     more = TopicPartition("v", 0)
     plan = TopicPlan({"v": "A.v"}, (), {}, (more,), {"v": "s3"}, {})
-    board.begin(8, "realtime", plan, {more: Position(0, 0)})
-    board.reads([Reading("realtime", "shared", 2), Reading("realtime", "shared", 1)])
-    both = board.look().copying
+    metrics.begin(8, "realtime", plan, {more: Position(0, 0)})
+    metrics.reads([Reading("realtime", "shared", 2), Reading("realtime", "shared", 1)])
+    both = metrics.look().copying
 
-    board.end()
+    metrics.end()
 
-    copying = board.look().copying
+    copying = metrics.look().copying
     assert both.generations == (7, 8)
     assert both.tasks == {"shared": 3}
     assert both.topics == {"t": "A.t", "u": "A.u", "v": "A.v"}
@@ -85,48 +85,48 @@ def test_generations_end_together_and_sums_stay() -> None:
 
 
 def test_a_state_lasts_since_it_began() -> None:
-    board = FlowMetrics()
-    board.turn_to("waiting", "cluster A does not answer")
-    first = board.look().state
+    metrics = FlowMetrics()
+    metrics.turn_to("waiting", "cluster A does not answer")
+    first = metrics.look().state
 
-    board.turn_to("waiting", "cluster A does not answer")
-    second = board.look().state
-    board.turn_to("waiting", "cluster B does not answer")
+    metrics.turn_to("waiting", "cluster A does not answer")
+    second = metrics.look().state
+    metrics.turn_to("waiting", "cluster B does not answer")
 
     assert second is first
-    assert board.look().state.reason == "cluster B does not answer"
+    assert metrics.look().state.reason == "cluster B does not answer"
 
 
 def test_what_is_set_aside_is_on_the_board_until_it_is_taken_back() -> None:
-    board = FlowMetrics()
-    board.set_aside({"t": ClusterError("too long"), TP: ClusterError("no leader")})
-    both = board.look().aside
+    metrics = FlowMetrics()
+    metrics.set_aside({"t": ClusterError("too long"), TP: ClusterError("no leader")})
+    both = metrics.look().aside
 
-    board.take_back(["t"])
+    metrics.take_back(["t"])
 
     assert [str(error) for error in both.values()] == ["too long", "no leader"]
-    assert board.look().aside.keys() == {TP}
+    assert metrics.look().aside.keys() == {TP}
 
 
 def test_a_reader_beside_the_writer_sees_figures_that_fit_each_other() -> None:
-    board, records = begun(), 5_000
+    metrics, records = begun(), 5_000
 
     def write() -> None:
         for at in range(records):
-            board.add({TP: [OffsetRun(100 + at, 101 + at, 60 + at, 1)]})
+            metrics.add({TP: [OffsetRun(100 + at, 101 + at, 60 + at, 1)]})
 
     writer = Thread(target=write)
     writer.start()
     seen: list[int] = []
     while writer.is_alive() or not seen:
-        copying = board.look().copying
+        copying = metrics.look().copying
         position = copying.positions[TP]
         assert copying.records.get("t", 0) == position.upstream - 100 == position.downstream - 60
         seen.append(position.upstream)
     writer.join()
 
     assert seen == sorted(seen)
-    assert board.look().copying.records == {"t": records}
+    assert metrics.look().copying.records == {"t": records}
 
 
 def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
@@ -142,32 +142,32 @@ def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
 
 
 def test_what_the_target_keeps_less_is_news_once() -> None:
-    board = FlowMetrics()
+    metrics = FlowMetrics()
 
-    first = board.note_losses(["t", "u"], {"t": "t keeps less"})
-    second = board.note_losses(["u"], {"u": "u keeps less"})
-    third = board.note_losses(["t"], {})
+    first = metrics.note_losses(["t", "u"], {"t": "t keeps less"})
+    second = metrics.note_losses(["u"], {"u": "u keeps less"})
+    third = metrics.note_losses(["t"], {})
 
     assert (first, second, third) == (["t keeps less"], ["u keeps less"], [])
-    assert board.losses == {"u": "u keeps less"}
-    assert board.note_losses(["t"], {"t": "t keeps less"}) == []
+    assert metrics.losses == {"u": "u keeps less"}
+    assert metrics.note_losses(["t"], {"t": "t keeps less"}) == []
 
 
 def test_records_that_only_the_target_knows_of_are_counted_once() -> None:
-    board = FlowMetrics()
+    metrics = FlowMetrics()
     found = {TP: [OffsetRun(100, 110, 60, 8)], OTHER: [OffsetRun(0, 5, 0, 5)]}
     positions = {TP: Position(110, 68), OTHER: Position(5, 5)}
 
-    board.settle(positions, found)
-    of_others = board.look().copying.records
-    board.add({TP: [OffsetRun(110, 113, 68, 3)]})
+    metrics.settle(positions, found)
+    of_others = metrics.look().copying.records
+    metrics.add({TP: [OffsetRun(110, 113, 68, 3)]})
     late = {TP: [OffsetRun(110, 120, 68, 10)], OTHER: [OffsetRun(5, 9, 5, 2)]}
-    board.settle({TP: Position(120, 78), OTHER: Position(9, 7)}, late)
-    board.settle({TP: Position(120, 78), OTHER: Position(9, 7)}, late)
-    ours = board.look().copying
-    board.own()
-    board.settle({TP: Position(130, 88)}, {TP: [OffsetRun(120, 130, 78, 10)]})
+    metrics.settle({TP: Position(120, 78), OTHER: Position(9, 7)}, late)
+    metrics.settle({TP: Position(120, 78), OTHER: Position(9, 7)}, late)
+    ours = metrics.look().copying
+    metrics.own()
+    metrics.settle({TP: Position(130, 88)}, {TP: [OffsetRun(120, 130, 78, 10)]})
 
     assert of_others == {}
     assert (ours.records, ours.newest_at is None) == ({"t": 10, "u": 2}, False)
-    assert board.look().copying.records == ours.records
+    assert metrics.look().copying.records == ours.records

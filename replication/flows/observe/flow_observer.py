@@ -260,7 +260,7 @@ class TopicLooks:
         self._seen: dict[str, deque[tuple[float, Histogram]]] = defaultdict(deque)
 
     def look(
-        self, now: float, board: Figures, standings: Iterable[Standing], reported: Reported | None
+        self, now: float, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
     ) -> tuple[TopicFigures, ...]:
         """Returns the figures of each topic, in the order of their names."""
         if reported is not None:
@@ -269,11 +269,11 @@ class TopicLooks:
         for one in standings:
             by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
-        for part, error in board.aside.items():
+        for part, error in metrics.aside.items():
             reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
-        names = sorted(by_topic.keys() | reasons.keys() | board.copying.records.keys())
+        names = sorted(by_topic.keys() | reasons.keys() | metrics.copying.records.keys())
         found = tuple(
-            self._topic(name, now, board.copying, by_topic[name], reasons.get(name))
+            self._topic(name, now, metrics.copying, by_topic[name], reasons.get(name))
             for name in names
         )
         self._last = {name: self._last[name] for name in names}
@@ -503,7 +503,7 @@ class FlowObserver:
     @property
     def copying(self) -> Copying:
         """What is copied."""
-        return self.context.board.look().copying
+        return self.context.metrics.look().copying
 
     def look(self, now: float, reported: Reported | None) -> Observation:
         """Returns what is known at the `steady` time *now*.
@@ -512,22 +512,22 @@ class FlowObserver:
             now: The time.
             reported: What executors have reported; None if they do not.
         """
-        board, ahead = replace(self.context.board.look(), at=now), jumped()
-        copying = board.copying
+        metrics, ahead = replace(self.context.metrics.look(), at=now), jumped()
+        copying = metrics.copying
         uses = () if reported is None else reported.limits
         awaited = self.context.refused_schemas.waiting  # topics that wait for schemas
         is_waiting = bool(awaited) or any(use.is_waiting for use in uses)
         leaderless = self.context.outages.leaderless
         standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
-        topics = self.topics.look(now, board, standings, reported)
+        topics = self.topics.look(now, metrics, standings, reported)
         lags = {one.tp: one.lag for one in standings if one.lag is not None}
-        groups = self._groups.look(now, board.round, self.partitions.ends, lags)
+        groups = self._groups.look(now, metrics.round, self.partitions.ends, lags)
         rates = self._rates(now, copying)
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
-        figures |= _of_board(now, board, ahead) | {"schemas_waiting": float(len(awaited))}
+        figures |= _of_metrics(now, metrics, ahead) | {"schemas_waiting": float(len(awaited))}
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
-        labelled = self._labelled(board, standings, reported)
-        facts = self._facts(board, figures, topics, groups, reported)
+        labelled = self._labelled(metrics, standings, reported)
+        facts = self._facts(metrics, figures, topics, groups, reported)
         throttles = labelled.get("throttle_seconds", {})
         return replace(
             look_at(self.context, self._job),
@@ -536,7 +536,7 @@ class FlowObserver:
             conditions=self._conditions.look(replace(facts, jumped=ahead, throttles=throttles)),
             version=_version(),
             figures=figures,
-            histograms=self._histograms(board, reported),
+            histograms=self._histograms(metrics, reported),
             labelled=labelled,
             topics=topics,
             groups=groups,
@@ -544,29 +544,29 @@ class FlowObserver:
             clusters=tuple(self._clusters()),
         )
 
-    def _histograms(self, board: Figures, reported: Reported | None) -> dict[str, Histogram]:
-        round_ = board.round
+    def _histograms(self, metrics: Figures, reported: Reported | None) -> dict[str, Histogram]:
+        round_ = metrics.round
         waited = {} if round_.at is None else {"checkpoint_seconds": round_.waited}
         return {**self.topics.histograms(reported), **waited}
 
     def _facts(
         self,
-        board: Figures,
+        metrics: Figures,
         figures: Mapping[str, float],
         topics: tuple[TopicFigures, ...],
         groups: tuple[GroupFigures, ...],
         reported: Reported | None,
     ) -> FlowFacts:
-        now, aliases = board.at, (self.config.source.alias, self.config.target.alias)
-        self._restarts.extend([now] * (board.copying.restarts - self._counted))
-        self._counted = board.copying.restarts
+        now, aliases = metrics.at, (self.config.source.alias, self.config.target.alias)
+        self._restarts.extend([now] * (metrics.copying.restarts - self._counted))
+        self._counted = metrics.copying.restarts
         while self._restarts and now - self._restarts[0] >= RECENT_SECONDS:
             self._restarts.popleft()
         silences, counts = self.context.outages.silences, self.context.tables.counts
         return FlowFacts(
             self.config.flow,
             now,
-            board,
+            metrics,
             figures,
             topics,
             groups,
@@ -574,23 +574,23 @@ class FlowObserver:
             counts.events(self.config.flow),
             counts.writes(),
             self.config.status.slo_lag_seconds,
-            is_reported=reported is not None or not board.copying.generations,
+            is_reported=reported is not None or not metrics.copying.generations,
             restarts=len(self._restarts),
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
-            ahead=_ahead(board.copying),
-            heartbeat_age=self._late_heartbeats(board, figures),
-            keeps_less={k: v for k, v in self.context.board.losses.items() if k not in self.kept},
+            ahead=_ahead(metrics.copying),
+            heartbeat_age=self._late_heartbeats(metrics, figures),
+            keeps_less={k: v for k, v in self.context.metrics.losses.items() if k not in self.kept},
         )
 
-    def _late_heartbeats(self, board: Figures, figures: Mapping[str, float]) -> float | None:
+    def _late_heartbeats(self, metrics: Figures, figures: Mapping[str, float]) -> float | None:
         if self.config.mode == "drain":  # which has one of each pair
             return None
         topic = self.config.policy.heartbeats_topic()
         newest = figures.get("heartbeat_timestamp_seconds")
         seen = None if newest is None else newest - jumped()
-        copying = board.copying
+        copying = metrics.copying
         is_copied = topic in copying.topics and topic not in copying.paused_topics
-        return self._heartbeats.look(board.at, seen, is_copied=is_copied)
+        return self._heartbeats.look(metrics.at, seen, is_copied=is_copied)
 
     def _rates(self, now: float, copying: Copying) -> dict[str, float]:
         found, ends = self.topics.rates(now, copying), self.partitions.ends
@@ -612,13 +612,13 @@ class FlowObserver:
         return found
 
     def _labelled(
-        self, board: Figures, standings: Iterable[Standing], reported: Reported | None
+        self, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
     ) -> dict[str, Mapping[str, float]]:
         """Returns the figures with one bounded label; each counter of them from 0 on."""
         counts = self.context.tables.counts
         events, writes = counts.events(self.config.flow), counts.writes()
         known: Mapping[str, Mapping[str, float]] = {
-            "restarts_total": {"records": board.copying.restarts},
+            "restarts_total": {"records": metrics.copying.restarts},
             "events_total": events.kinds,
             "given_up_offsets_total": {str(cause): n for cause, n in events.given_up.items()},
             "state_writes_total": {table: one.commits for table, one in writes.items()},
@@ -626,7 +626,7 @@ class FlowObserver:
             "state_write_seconds_total": {table: one.seconds for table, one in writes.items()},
         }
         states = Counter[TopicState](one.state for one in standings)
-        states["set-aside"] += len(board.aside)
+        states["set-aside"] += len(metrics.aside)
         found: dict[str, Mapping[str, float]] = {
             name: {value: known[name].get(value, 0) for value in values}
             for name, values in BOUNDED.items()
@@ -635,9 +635,9 @@ class FlowObserver:
         parts = [part for part in LEASED.values() if runs(self._job, part)]
         held = {LEASED[name] for name, lease in list(self.context.held.items()) if lease.is_held}
         found["lease_held"] = {part: int(part in held) for part in parts}
-        found["source_tasks"] = {str(source): n for source, n in board.copying.tasks.items()}
+        found["source_tasks"] = {str(source): n for source, n in metrics.copying.tasks.items()}
         if reported is not None:
-            found |= of_limits(self.context.board.told_limits, reported.limits)
+            found |= of_limits(self.context.metrics.told_limits, reported.limits)
             found["executors"] = {"living": reported.executors}
             found["task_slots"] = self._slots(reported)
             found["throttle_seconds"] = _throttles(self.config, reported)
@@ -715,8 +715,8 @@ def _ahead(copying: Copying) -> dict[str, float]:
     return {topic: seconds for topic, seconds in found.items() if seconds > MOST_SKEW_SECONDS}
 
 
-def _of_board(now: float, board: Figures, jumped: float) -> dict[str, float]:
-    copying, round_ = board.copying, board.round
+def _of_metrics(now: float, metrics: Figures, jumped: float) -> dict[str, float]:
+    copying, round_ = metrics.copying, metrics.round
     newest, written = copying.newest_at, copying.map_written_at
     figures: dict[str, float] = {"checkpoints_total": round_.emitted}
     if newest is not None:

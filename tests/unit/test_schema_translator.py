@@ -235,7 +235,7 @@ def test_a_topic_goes_where_others_wait_with_it(
 ) -> None:
     one = desk(tmp_path)
     one.executors.waiting = wants(is_alone=is_alone)
-    one.context.board.begin(1, mode, plan_of(*topics), {})
+    one.context.metrics.begin(1, mode, plan_of(*topics), {})
     one.registry.answer = DOWN
     one.desk.look()
     one.seconds = WAIT_SECONDS + 1

@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from replication.config.tree import FlowConfig
 from replication.figures.observation import seconds_of, text_of
 from replication.serve.questions import Questions
-from replication.serve.sight import FIGURES, FlowSnapshot, FlowSnapshots, History
+from replication.serve.snapshots import FIGURES, FlowSnapshot, FlowSnapshots, History
 
 # A page of a list: filtered, sorted, and found again although the list has changed.
 
@@ -77,26 +77,26 @@ class CursorError(PagingError):
 
 def page_of(
     items: Iterable[Item],
-    wish: ListQuery,
+    query: ListQuery,
     name: Callable[[Item], str],
     values: Mapping[str, Callable[[Item], Value]],
 ) -> Page[Item]:
-    """Returns the page of *items* that *wish* asks for.
+    """Returns the page of *items* that *query* asks for.
 
     A cursor is the place of the last item in the order, not a number of items, so what comes and
     goes between two pages makes none appear twice that keeps its place, and none be left out.
 
     Args:
         items: The whole list.
-        wish: What of it is wanted.
+        query: What of it is wanted.
         name: The name of an item, unlike any other's; the order of items that are alike.
         values: What items can be sorted by: the name of it, and an item's value.
     """
-    wanted = wish.q.casefold()
+    wanted = query.q.casefold()
     found = [item for item in items if wanted in name(item).casefold()]
-    downwards, by = wish.sort.startswith("-"), wish.sort.removeprefix("-")
+    downwards, by = query.sort.startswith("-"), query.sort.removeprefix("-")
     if by not in values:
-        raise PagingError(f"sort: {wish.sort!r} is unknown; write one of {', '.join(values)}")
+        raise PagingError(f"sort: {query.sort!r} is unknown; write one of {', '.join(values)}")
 
     def place(item: Item) -> tuple[int, float | str, str]:
         return _place(values[by](item), name(item))
@@ -107,10 +107,10 @@ def page_of(
     unknown = [item for item in found if place(item)[0] == _LAST]
     known.sort(key=lambda item: place(item)[:2], reverse=downwards)
     ordered = known + unknown
-    begin = _begin(ordered, wish, place, downwards=downwards) if wish.cursor else 0
-    items_of_page = tuple(ordered[begin : begin + wish.limit])
-    more = begin + wish.limit < len(ordered)
-    cursor = _cursor(wish, place(items_of_page[-1])) if more and items_of_page else None
+    begin = _begin(ordered, query, place, downwards=downwards) if query.cursor else 0
+    items_of_page = tuple(ordered[begin : begin + query.limit])
+    more = begin + query.limit < len(ordered)
+    cursor = _cursor(query, place(items_of_page[-1])) if more and items_of_page else None
     return Page(items_of_page, cursor, len(ordered))
 
 
@@ -122,13 +122,13 @@ def _place(value: Value, name: str) -> tuple[int, float | str, str]:
 
 def _begin(
     ordered: Sequence[Item],
-    wish: ListQuery,
+    query: ListQuery,
     place: Callable[[Item], tuple[int, float | str, str]],
     *,
     downwards: bool,
 ) -> int:
     """Returns where the items begin that come after the one in the cursor."""
-    kind, value, name = _parse(wish)
+    kind, value, name = _parse(query)
 
     def is_after(item: Item) -> bool:
         own = place(item)
@@ -139,18 +139,18 @@ def _begin(
     return next((n for n, item in enumerate(ordered) if is_after(item)), len(ordered))
 
 
-def _cursor(wish: ListQuery, place: tuple[int, float | str, str]) -> str:
-    text = json.dumps([wish.sort, wish.q, *place])
+def _cursor(query: ListQuery, place: tuple[int, float | str, str]) -> str:
+    text = json.dumps([query.sort, query.q, *place])
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
-def _parse(wish: ListQuery) -> tuple[int, float | str, str]:
+def _parse(query: ListQuery) -> tuple[int, float | str, str]:
     error = CursorError(
         "cursor: is none of this list; take it from `next` of the page before, with the same sort "
         "and q, or leave it out"
     )
     try:
-        padded = wish.cursor + "=" * (-len(wish.cursor) % 4)
+        padded = query.cursor + "=" * (-len(query.cursor) % 4)
         parts = json.loads(base64.urlsafe_b64decode(padded))
         sort, q, kind, value, name = parts
     except (ValueError, TypeError, RecursionError):
@@ -159,7 +159,7 @@ def _parse(wish: ListQuery) -> tuple[int, float | str, str]:
         raise error
     is_value = isinstance(value, str) if kind == _WORDS else isinstance(value, int | float)
     is_number = not isinstance(value, bool) and kind in {_NUMBERS, _WORDS, _LAST}
-    if [sort, q] != [wish.sort, wish.q] or not (is_value and is_number and isinstance(name, str)):
+    if [sort, q] != [query.sort, query.q] or not (is_value and is_number and isinstance(name, str)):
         raise error
     return kind, value, name
 
@@ -178,7 +178,7 @@ def _part(name: str) -> Any:  # noqa: ANN401 - as of Depends
     return Depends(part)
 
 
-KnownSight = Annotated[FlowSnapshots, _part("sight")]
+KnownSnapshots = Annotated[FlowSnapshots, _part("sight")]
 Asked = Annotated[Questions, _part("questions")]
 Remembered = Annotated[History, _part("history")]
 
@@ -191,12 +191,12 @@ def flow_of(source: Alias, target: Alias, asked: Asked) -> FlowConfig:
 OneFlow = Annotated[FlowConfig, Depends(flow_of)]
 
 
-def seen_of(flow: OneFlow, known: KnownSight) -> FlowSnapshot:
+def seen_of(flow: OneFlow, known: KnownSnapshots) -> FlowSnapshot:
     """Returns what was seen of the flow of a path."""
     return known.see(flow.flow)
 
 
-def wishes(default: str, *names: str) -> Callable[..., ListQuery]:
+def queries(default: str, *names: str) -> Callable[..., ListQuery]:
     """Returns what reads the page that is wanted of a list that can be sorted by *names*."""
     orders = [f"{sign}{name}" for name in names for sign in ("", "-")]
 
@@ -230,19 +230,19 @@ GROUP_FIGURES: Final = (
     "group_reread_records",
     "group_unreplicated_records",
 )
-FlowWish = Annotated[ListQuery, Depends(wishes("flow", "flow", "state", *FLOW_FIGURES))]
-TopicWish = Annotated[ListQuery, Depends(wishes("-lag_seconds", "topic", "state", *TOPIC_FIGURES))]
+FlowWish = Annotated[ListQuery, Depends(queries("flow", "flow", "state", *FLOW_FIGURES))]
+TopicWish = Annotated[ListQuery, Depends(queries("-lag_seconds", "topic", "state", *TOPIC_FIGURES))]
 PartitionWish = Annotated[
-    ListQuery, Depends(wishes("-lag_seconds", "partition", "state", *PARTITION_FIGURES))
+    ListQuery, Depends(queries("-lag_seconds", "partition", "state", *PARTITION_FIGURES))
 ]
 GroupWish = Annotated[
-    ListQuery, Depends(wishes("-group_unreplicated_records", "group", *GROUP_FIGURES))
+    ListQuery, Depends(queries("-group_unreplicated_records", "group", *GROUP_FIGURES))
 ]
-GroupPartitionWish = Annotated[ListQuery, Depends(wishes("partition", "partition", "lag"))]
-PositionWish = Annotated[ListQuery, Depends(wishes("partition", "partition", "lag", "state"))]
-ChangeWish = Annotated[ListQuery, Depends(wishes("-number", "number", "at"))]
-EventWish = Annotated[ListQuery, Depends(wishes("-at", "at"))]
-SettingWish = Annotated[ListQuery, Depends(wishes("-origin", "key", "origin"))]
+GroupPartitionWish = Annotated[ListQuery, Depends(queries("partition", "partition", "lag"))]
+PositionWish = Annotated[ListQuery, Depends(queries("partition", "partition", "lag", "state"))]
+ChangeWish = Annotated[ListQuery, Depends(queries("-number", "number", "at"))]
+EventWish = Annotated[ListQuery, Depends(queries("-at", "at"))]
+SettingWish = Annotated[ListQuery, Depends(queries("-origin", "key", "origin"))]
 
 
 def _spelled_out(text: object) -> object:

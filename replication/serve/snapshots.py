@@ -192,12 +192,12 @@ Stored = Callable[[Flow, str | None, float], list[tuple[float, dict[str, float |
 class History:
     """Figures over time: of memory, and as the table has *stored* them where it is in reach."""
 
-    sight: FlowSnapshots
+    snapshots: FlowSnapshots
     stored: Stored | None = None
 
     def points(self, flow: Flow, figure: str, topic: str | None, since: float) -> list[Point]:
         """Returns the values of *figure* since a time, the oldest first; None where unknown."""
-        recent = self.sight.points(flow, figure, topic, since)
+        recent = self.snapshots.points(flow, figure, topic, since)
         begins = recent[0][0] if recent else float("inf")
         if self.stored is None or begins <= since:
             return recent

@@ -26,13 +26,13 @@ def test_the_board_shows_what_a_flow_copies_sets_aside_and_translates(
     group, tp = f"g-{topic_name}", TopicPartition(topic_name, 0)
     commit(source, group, {tp: Committed(40)})
     flow = RunningFlow(spark, tmp_path, config_of(clusters, f"{topic_name}.*"), "microbatch")
-    board = flow.context.board
+    metrics = flow.context.metrics
 
-    flow.until(lambda: board.look().copying.records.get(topic_name) == 300)
-    running = board.look()
+    flow.until(lambda: metrics.look().copying.records.get(topic_name) == 300)
+    running = metrics.look()
     Checkpoints(flow.context).round(at_once=True)
     flow.stop()
-    ended = board.look()
+    ended = metrics.look()
 
     copying = running.copying
     assert running.state.activity == "replicating"
