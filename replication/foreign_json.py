@@ -101,6 +101,20 @@ def in_json(name: str) -> Mapping[str, str]:
     return {"json": name}
 
 
+def _unread(_found: object) -> NoReturn:
+    raise TypeError("it is only written")
+
+
+def written(write: Callable[[Any], Any]) -> Form:
+    """Returns the form of what is only written."""
+    return Form(_unread, write)
+
+
+AS_TEXT: Final = written(str)
+OR_NULL: Final = written(lambda value: value or None)
+"""Null is what is empty."""
+
+
 def from_json(kind: type[T], found: object) -> T:
     """Returns the value of a *kind* that *found* is, as `form` has it.
 

@@ -36,6 +36,7 @@ from replication.control.overrides import (
 )
 from replication.control.preview import Effect, preview
 from replication.errors import ConfigError, NoAnswerError
+from replication.foreign_json import to_json
 from replication.state.folder import local_path
 
 WAIT_SECONDS: Final = 30
@@ -83,7 +84,7 @@ def carry_out(order: Order, new: NewChange) -> None:
             say(f"change {change.number}: {outcome}" if change.id else outcome)
             return
         number: dict[str, Any] = {"number": change.number, "id": change.id} if change.id else {}
-        print_json({**number, **change.document(), "effect": effect.document(), "outcome": outcome})
+        print_json({**number, **to_json(change), "effect": to_json(effect), "outcome": outcome})
 
     mirror = load_config(order.file)
     config = chosen_flow(mirror, order.name)

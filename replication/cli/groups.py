@@ -66,7 +66,8 @@ def groups(*, file: str, name: str | None, groups: Sequence[str], as_json: bool)
     for problem in table.problems:
         say(problem, err=True)
     if as_json:
-        print_json({"flow": str(flow.flow), **table.document()})
+        rows = [status.document() for status in table.statuses]
+        print_json({"flow": str(flow.flow), "groups": rows, "problems": table.problems})
     else:
         print_table(f"groups of {flow.flow}", HEADINGS, map(_cells, table.statuses))
         refused = (status.sync for status in table.statuses if status.sync.code == "refused")
@@ -238,7 +239,8 @@ def _read(file: Path) -> tuple[list[GroupOffset], list[str]]:
 
 def _print_moves(found: Moves, *, execute: bool, as_json: bool) -> None:
     if as_json:
-        print_json({**found.document(), "execute": execute})
+        moves = [move.document() for move in found.moves]
+        print_json({"cluster": found.cluster, "moves": moves, "execute": execute})
         return
     rows = (
         (

@@ -8,11 +8,11 @@ import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
-from typing import Any, Final, Literal, cast, get_args
+from typing import Annotated, Any, Final, Literal, cast, get_args
 
 from replication.config.limits import Limit, LimitError, merge
 from replication.config.tree import FlowConfig
-from replication.foreign_json import read_json
+from replication.foreign_json import AS_TEXT, in_json, read_json, to_json
 from replication.mm2.filters import NameFilter, impossible, pattern_problem
 from replication.model import Flow, TopicPartition
 
@@ -85,15 +85,15 @@ class Change:
         id: Of this change alone. It orders changes of one number, which two writers may take.
     """
 
-    flow: Flow
+    flow: Annotated[Flow, AS_TEXT]
     what: What
     items: tuple[str, ...] = ()
     scope: str = ""
     by: str = ""
     at: str = ""
     reason: str = ""
-    number: int = 0
-    id: str = ""
+    number: int = field(default=0, metadata=in_json(""))
+    id: str = field(default="", metadata=in_json(""))
 
     @property
     def name(self) -> str:
@@ -112,18 +112,6 @@ class Change:
     def origin(self) -> str:
         """Who made it, when and why."""
         return f"{self.by}, {self.at}{f': {self.reason}' if self.reason else ''}"
-
-    def document(self) -> dict[str, Any]:
-        """Returns its content; `parse_change` reads it."""
-        return {
-            "flow": str(self.flow),
-            "what": self.what,
-            "items": list(self.items),
-            "scope": self.scope,
-            "by": self.by,
-            "at": self.at,
-            "reason": self.reason,
-        }
 
 
 def problems_of(change: Change) -> list[str]:
@@ -220,7 +208,7 @@ def parse_changes(text: str) -> tuple[Change, ...]:
 
 
 def text_of_changes(changes: Iterable[Change]) -> str:
-    return json.dumps({"changes": {change.name: change.document() for change in changes}})
+    return json.dumps({"changes": {change.name: to_json(change) for change in changes}})
 
 
 def _json(text: str) -> Mapping[str, Any]:

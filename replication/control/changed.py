@@ -7,6 +7,7 @@ from replication.config.changes import Change, Overrides
 from replication.config.state_access import StateAccess
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import SetupError, StateError
+from replication.foreign_json import to_json
 from replication.log import Log
 from replication.model import Flow
 from replication.state.change_files import ChangeFiles, open_changes
@@ -82,4 +83,4 @@ def _doubt(mirror: MirrorConfig, error: Exception) -> str:
 
 def changed(change: Change) -> dict[str, object]:
     """Returns what a command prints of a *change* as JSON."""
-    return {"number": change.number, "id": change.id, **change.document()}
+    return {"number": change.number, "id": change.id, **to_json(change)}

@@ -127,10 +127,6 @@ class Moves:
     moves: list[Move]
     doubts: Doubts
 
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {"cluster": self.cluster, "moves": [move.document() for move in self.moves]}
-
 
 def planned_moves(cluster: Cluster, groups: Groups, offsets: Collection[GroupOffset]) -> Moves:
     """Returns what committing *offsets* changes; a group with members is a problem.

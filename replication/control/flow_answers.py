@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.lease_groups import LeaseGroup, LeaseGroups
@@ -21,6 +21,7 @@ from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.lag import utc
 from replication.figures.observation import ENDED, Figures, FlowState, TopicFigures, document
 from replication.figures.status_store import StatusEntry
+from replication.foreign_json import to_json
 from replication.kafka.status_topic import StatusReader
 from replication.model import Flow, Part
 from replication.state.executions import Ending
@@ -134,7 +135,7 @@ class FlowAnswer:
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
         entry = self.last.entry
-        by_tables = {} if self.by_tables is None else self.by_tables.document()
+        by_tables = {} if self.by_tables is None else to_json(self.by_tables)
         members = self.group.members
         return {
             **by_tables,
@@ -390,18 +391,13 @@ class FlowLag:
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
-        answer, entry = self.answer, self.answer.last.entry
-        said = None if entry is None else document(entry.observed)
-        by_name = {} if said is None else {row["topic"]: row for row in said["topics"]}
-        figures = {} if said is None else said["figures"]
+        found = self.answer.document()
+        said: Any = found["last_word"] or {"topics": (), "figures": {}}
+        by_name = {row["topic"]: row for row in said["topics"]}
         return {
-            "flow": str(answer.flow),
-            "state": answer.state,
-            "why": answer.why or None,
-            "heard_seconds": None if answer.age is None else round(answer.age, 1),
-            "no_word": answer.last.why_not or None,
-            "lag_records": figures.get("lag_records"),
-            "lag_seconds": figures.get("lag_seconds"),
+            **{name: found[name] for name in ("flow", "state", "why", "heard_seconds", "no_word")},
+            "lag_records": said["figures"].get("lag_records"),
+            "lag_seconds": said["figures"].get("lag_seconds"),
             "topics": [by_name[row.topic] for row in self.topics],
         }
 

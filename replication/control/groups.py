@@ -139,11 +139,6 @@ class GroupTable:
     statuses: tuple[GroupStatus, ...]
     problems: tuple[str, ...]
 
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        groups = [status.document() for status in self.statuses]
-        return {"groups": groups, "problems": self.problems}
-
 
 def group_status(view: FlowView, is_wanted: IsWanted) -> GroupTable:
     """Returns the status of the source's groups that *is_wanted* accepts, by group and partition.

@@ -5,7 +5,8 @@ Only reads: the same rules decide here and when the flow starts.
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
-from typing import Literal
+from operator import attrgetter
+from typing import Annotated, Literal
 
 from replication.config.changes import NO_CHANGES, Overrides
 from replication.config.group_settings import HeartbeatsConfig
@@ -14,6 +15,7 @@ from replication.control.changed import changed
 from replication.control.sample import FlowSample
 from replication.control.starts import StoredMap, find_starts
 from replication.errors import ReplicationError, SetupError
+from replication.foreign_json import to_json, written
 from replication.kafka.acls import NoAclsError, TopicAcls
 from replication.kafka.cluster import Cluster, distinct_ids
 from replication.kafka.consumer_groups import Groups
@@ -101,7 +103,7 @@ class PartitionStart:
         reason: The same in words.
     """
 
-    partition: TopicPartition
+    partition: Annotated[TopicPartition, written(attrgetter("partition"))]
     offset: int | None
     origin: StartOrigin
     reason: str
@@ -310,15 +312,7 @@ class FlowPlan:
             "create": remote in {created.name for created in self.topics.create},
             "grow_to": self.topics.grow.get(remote),
             "transforms": [one.name for one in self.topics.transforms.get(topic, ())],
-            "partitions": [
-                {
-                    "partition": start.partition.partition,
-                    "offset": start.offset,
-                    "origin": start.origin,
-                    "reason": start.reason,
-                }
-                for start in starts
-            ],
+            "partitions": list(map(to_json, starts)),
         }
 
 

@@ -7,6 +7,7 @@ flow while its source is down is a good idea.
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from typing import Annotated
 
 from replication.config.changes import Change, Overrides, partition_of
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -14,6 +15,7 @@ from replication.config.values import MissingValueError, closest
 from replication.control.overrides import FlowOverrides
 from replication.control.starts import open_clusters, stored_map
 from replication.errors import ConfigError, NoAnswerError, ReplicationError
+from replication.foreign_json import AS_TEXT, in_json
 from replication.kafka.cluster import Cluster, distinct_ids
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
@@ -40,27 +42,14 @@ class Effect:
         warnings: Loops, second writers, retention, what has no effect or is not known; a line each.
     """
 
-    come: Mapping[str, str] = field(default_factory=dict)
-    go: Mapping[str, str] = field(default_factory=dict)
-    create: tuple[str, ...] = ()
-    pauses: tuple[TopicPartition, ...] = ()
-    resumes: tuple[TopicPartition, ...] = ()
+    come: Mapping[str, str] = field(default_factory=dict, metadata=in_json("topics_come"))
+    go: Mapping[str, str] = field(default_factory=dict, metadata=in_json("topics_go"))
+    create: tuple[str, ...] = field(default=(), metadata=in_json("remote_topics_to_create"))
+    pauses: tuple[Annotated[TopicPartition, AS_TEXT], ...] = ()
+    resumes: tuple[Annotated[TopicPartition, AS_TEXT], ...] = ()
     groups_come: tuple[str, ...] = ()
     groups_go: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {
-            "topics_come": dict(self.come),
-            "topics_go": dict(self.go),
-            "remote_topics_to_create": list(self.create),
-            "pauses": [str(tp) for tp in self.pauses],
-            "resumes": [str(tp) for tp in self.resumes],
-            "groups_come": list(self.groups_come),
-            "groups_go": list(self.groups_go),
-            "warnings": list(self.warnings),
-        }
 
 
 def preview(

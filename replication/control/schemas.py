@@ -58,12 +58,7 @@ class SchemaLook:
             "flow": str(self.flow),
             "mode": self.mode,
             "topics": list(self.topics),
-            "missing": [
-                {"subject": one.subject, "version": one.number, "id": one.id}
-                for one in self.found.missing
-            ],
-            "levels": dict(self.found.levels),
-            "conflicts": list(map(to_json, self.found.conflicts)),
+            **to_json(self.found),
             "ids": list(map(to_json, self.ids)),
         }
 

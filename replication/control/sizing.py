@@ -52,14 +52,6 @@ class Sizing:
         """Returns what an operator should know before the start."""
         return (*self.unanswered.values(), *filter(None, [self.small_heap]))
 
-    def document(self) -> dict[str, object]:
-        """Returns what a program reads."""
-        return {
-            "slots": self.slots,
-            "partitions": dict(self.partitions),
-            "warnings": list(self.warnings()),
-        }
-
 
 def shared_tasks(flow: FlowConfig, settings: Iterable[str] = ()) -> int | None:
     """Returns how many tasks share the partitions of *flow* on this machine, at most.

@@ -7,11 +7,11 @@ says.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 from replication.control.lease_groups import Answer, LeaseGroup
 from replication.control.written import Process, last_process
-from replication.foreign_json import in_json, to_json
+from replication.foreign_json import AS_TEXT, in_json
 from replication.model import EventKind, Flow
 from replication.state.executions import Ending, last_execution
 from replication.state.table_reader import StateReader
@@ -65,22 +65,12 @@ class FlowStatus:
     ``liveness`` is what the group of its lease says of a process that has not given it back.
     """
 
-    flow: Flow
+    flow: Annotated[Flow, AS_TEXT]
     process: Process | None
-    troubles: tuple[OpenTrouble, ...]
-    end: End | None = None
-    liveness: Answer | None = None
-    group: LeaseGroup | None = None
-
-    def document(self) -> dict[str, object]:
-        """Returns what a command prints as JSON."""
-        return {
-            "flow": str(self.flow),
-            "process": self.process and to_json(self.process),
-            "liveness": self.liveness,
-            "last_end": self.end and to_json(self.end),
-            "not_replicated": list(map(to_json, self.troubles)),
-        }
+    liveness: Answer | None
+    end: End | None = field(metadata=in_json("last_end"))
+    troubles: tuple[OpenTrouble, ...] = field(metadata=in_json("not_replicated"))
+    group: LeaseGroup | None = field(default=None, metadata=in_json(""))
 
 
 def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
@@ -89,7 +79,7 @@ def flow_status(flow: Flow, state: StateReader) -> FlowStatus:
     troubles = troubles_of(state.rows("events", flow), process)
     last = last_execution(state, flow)
     end = last and End(last["ended_at"], last["ending"], last["exit_code"], last["cause"])
-    return FlowStatus(flow, process, troubles, end or None)
+    return FlowStatus(flow, process, None, end or None, troubles)
 
 
 def with_group(status: FlowStatus, group: LeaseGroup, state_dir: str) -> FlowStatus:

@@ -39,13 +39,13 @@ class RegistryDifference:
 
     Args:
         missing: Versions to register, by their names on the target, each after those it needs.
-        conflicts: Why that cannot be done.
         levels: Compatibility levels to set, by subject of the target.
+        conflicts: Why that cannot be done.
     """
 
     missing: tuple[Version, ...] = ()
-    conflicts: tuple[Conflict, ...] = ()
     levels: Mapping[str, str] = field(default_factory=dict)
+    conflicts: tuple[Conflict, ...] = ()
 
     @property
     def is_equal(self) -> bool:
@@ -67,8 +67,8 @@ def difference(source: Held, target: Held, named: Callable[[str], str]) -> Regis
     levels = {named(subject): level for subject, level in source.compatibility.items()}
     return RegistryDifference(
         tuple(in_order(one for one in wanted if (one.subject, one.number) not in there)),
-        tuple(dict.fromkeys(conflicts)),
         {name: level for name, level in levels.items() if target.compatibility.get(name) != level},
+        tuple(dict.fromkeys(conflicts)),
     )
 
 

@@ -7,7 +7,7 @@ from hashlib import sha256
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from replication.foreign_json import read_json
+from replication.foreign_json import in_json, read_json
 from replication.model import Headers
 
 Part = Literal["key", "value"]
@@ -69,9 +69,9 @@ class Version:
     """One version of a subject."""
 
     subject: str
-    number: int
+    number: int = field(metadata=in_json("version"))
     id: int
-    schema: Schema
+    schema: Schema = field(metadata=in_json(""))
 
     def __str__(self) -> str:
         return f"{self.subject} version {self.number} (id {self.id})"

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from replication.figures.minutes import CountedMinutes
 from replication.figures.observation import (
+    EventRow,
     Observation,
     TopicFigures,
     document,
@@ -42,6 +43,11 @@ def clusters_of(sights: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[str,
         for cluster in seen.observation.clusters if seen.observation else ():
             said = to_json(cluster)
             yield said.pop("name"), {"flow": to_json(seen.flow), **said}
+
+
+def event_answer(flow: Flow, row: EventRow) -> dict[str, Any]:
+    """Returns an event of a flow."""
+    return {"flow": to_json(flow), **to_json(row)}
 
 
 def heartbeat_answer(seen: FlowSnapshot, now: float) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Mapping
+from operator import attrgetter
 from typing import Annotated, Any, Final, TypeVar
 
 from fastapi import APIRouter, Path, Query
 
+from replication.control.positions import FlowPosition
 from replication.control.schemas import look_at_schemas
 from replication.control.translate import Question
 from replication.errors import ReplicationError
 from replication.figures.observation import (
     TopicState,
-    text_of,
     topic_document,
 )
 from replication.foreign_json import to_json
@@ -20,6 +21,7 @@ from replication.model import TopicPartition
 from replication.serve import schemas
 from replication.serve.answers import (
     clusters_of,
+    event_answer,
     find_topic,
     flow_answer,
     heartbeat_answer,
@@ -75,13 +77,8 @@ def flows(known: KnownSnapshots, query: FlowWish) -> dict[str, Any]:
     }
     page = page_of(sights, query, lambda seen: str(seen.flow), values)
     ages = [seen.observation.as_of for seen in sights if seen.observation]
-    return {
-        "items": [flow_answer(seen) for seen in page.items],
-        "next": page.next,
-        "total": page.total,
-        "as_of": text_of(min(ages)) if ages else None,
-        "stale": any(seen.is_stale for seen in sights),
-    }
+    is_stale = any(seen.is_stale for seen in sights)
+    return page.answer(flow_answer, min(ages, default=None), is_stale=is_stale)
 
 
 @router.get("/flows/{source}/{target}", response_model=schemas.FlowDocument)
@@ -97,13 +94,8 @@ def topics(seen: OneSeen, query: TopicWish, state: TopicState | None = None) -> 
     """Returns the topics of a flow, those first that lag most."""
     found = seen.observation.topics if seen.observation else ()
     wanted = [topic for topic in found if state in {None, topic.state}]
-    values: dict[str, Callable[[Any], Value]] = {
-        "topic": lambda topic: topic.topic,
-        "state": lambda topic: topic.state,
-        **{name: _figure(name) for name in TOPIC_FIGURES},
-    }
-    page = page_of(wanted, query, lambda topic: topic.topic, values)
-    return _page(seen, page, topic_document)
+    values = _values("topic", "state", figures=TOPIC_FIGURES)
+    return _page(seen, page_of(wanted, query, attrgetter("topic"), values), topic_document)
 
 
 @router.get("/flows/{source}/{target}/topics/{topic}", response_model=schemas.TopicDocument)
@@ -135,11 +127,7 @@ def partitions(
     found = find_topic(seen.observation, topic)
     if found is None:
         raise _no_topic(seen, topic)
-    values: dict[str, Callable[[Any], Value]] = {
-        "partition": lambda part: part.partition,
-        "state": lambda part: part.state,
-        **{name: _figure(name) for name in PARTITION_FIGURES},
-    }
+    values = _values("partition", "state", figures=PARTITION_FIGURES)
     page = page_of(found.partitions, query, lambda part: f"{part.partition:010}", values)
     answer = _page(seen, page, to_json)
     if live and found.remote:
@@ -158,12 +146,8 @@ def partitions(
 def groups(seen: OneSeen, query: GroupWish) -> dict[str, Any]:
     """Returns the consumer groups of a flow, those first that would miss most."""
     found = seen.observation.groups if seen.observation else ()
-    values: dict[str, Callable[[Any], Value]] = {
-        "group": lambda group: group.group,
-        **{name: _figure(name) for name in GROUP_FIGURES},
-    }
-    page = page_of(found, query, lambda group: group.group, values)
-    return _page(seen, page, to_json)
+    values = _values("group", figures=GROUP_FIGURES)
+    return _page(seen, page_of(found, query, attrgetter("group"), values), to_json)
 
 
 @router.get(
@@ -172,11 +156,7 @@ def groups(seen: OneSeen, query: GroupWish) -> dict[str, Any]:
     dependencies=[ASKS_CLUSTERS],
 )
 def group(
-    seen: OneSeen,
-    flow: OneFlow,
-    asked: Asked,
-    group: OneGroup,
-    query: GroupPartitionWish,
+    flow: OneFlow, asked: Asked, group: OneGroup, query: GroupPartitionWish
 ) -> dict[str, Any]:
     """Returns where a group is on both clusters, by partition; both clusters are asked now."""
     rows, problems = asked.group(flow, group)
@@ -184,13 +164,13 @@ def group(
         raise ProblemError(
             404, "no-group", f"{group!r} is no group of {flow.flow} with commits; see groups"
         )
-    values: dict[str, Callable[[dict[str, Any]], Value]] = {
-        "partition": lambda row: f"{row['topic']} {row['partition']:010}",
-        "lag": lambda row: row["source"]["lag"],
-    }
-    page = page_of(rows, query, lambda row: f"{row['topic']} {row['partition']:010}", values)
-    answer = _page(seen, page, dict)
-    return {**answer, "as_of": text_of(time.time()), "stale": False, "problems": problems}
+
+    def name_of(row: Any) -> str:  # noqa: ANN401 - as of the other lists
+        return f"{row['topic']} {row['partition']:010}"
+
+    values = {"partition": name_of, "lag": lambda row: row["source"]["lag"]}
+    page = page_of(rows, query, name_of, values)
+    return {**page.answer(dict, time.time()), "problems": problems}
 
 
 @router.get(
@@ -199,7 +179,6 @@ def group(
     dependencies=[ASKS_CLUSTERS],
 )
 def positions(
-    seen: OneSeen,
     flow: OneFlow,
     asked: Asked,
     query: PositionWish,
@@ -208,18 +187,13 @@ def positions(
     """Returns where the partitions of a flow stand, by its offset map."""
     found = asked.positions(flow, [topic] if topic else [])
 
-    def name_of(one: Any) -> str:  # noqa: ANN401 - as of the other lists
+    def name_of(one: FlowPosition) -> str:
         return f"{one.partition.topic} {one.partition.partition:010}"
 
-    values: dict[str, Callable[[Any], Value]] = {
-        "partition": name_of,
-        "lag": lambda one: one.lag,
-        "state": lambda one: one.state,
-    }
+    values = {"partition": name_of, **_values("lag", "state")}
     page = page_of(found.positions, query, name_of, values)
-    answer = _page(seen, page, lambda one: one.document())
-    now = {"as_of": text_of(time.time()), "stale": False}
-    return {**answer, **now, "problems": list(found.problems)}
+    answer = page.answer(FlowPosition.document, time.time())
+    return {**answer, "problems": list(found.problems)}
 
 
 @router.get(
@@ -291,13 +265,7 @@ async def events(
         await asyncio.sleep(_LOOK_SECONDS)
         rows = await asyncio.to_thread(find)
     page = page_of(rows, query, _name_of_event, {"at": lambda row: row["at"]})
-    return {
-        "items": list(page.items),
-        "next": page.next,
-        "total": page.total,
-        "as_of": text_of(time.time()),
-        "stale": False,
-    }
+    return page.answer(dict, time.time())
 
 
 def events_of(seen: FlowSnapshot, asked: Questions) -> Iterable[dict[str, Any]]:
@@ -306,7 +274,7 @@ def events_of(seen: FlowSnapshot, asked: Questions) -> Iterable[dict[str, Any]]:
         return asked.events(seen.flow)
     except ReplicationError:
         rows = seen.observation.events if seen.observation else ()
-        return [{"flow": to_json(seen.flow), **to_json(row)} for row in rows]
+        return [event_answer(seen.flow, row) for row in rows]
 
 
 def _name_of_event(row: Mapping[str, Any]) -> str:
@@ -342,29 +310,23 @@ def configuration(asked: Asked, query: SettingWish) -> dict[str, Any]:
     rows = asked.settings()
     by = {"key": lambda row: row["key"], "origin": lambda row: row["origin"]}
     page = page_of(rows, query, lambda row: row["key"], by)
-    return {
-        "items": list(page.items),
-        "next": page.next,
-        "total": page.total,
-        "as_of": None,
-        "stale": False,
-    }
+    return page.answer(dict, None)
 
 
 def _page(
     seen: FlowSnapshot, page: Page[Item], answer: Callable[[Item], dict[str, Any]]
 ) -> dict[str, Any]:
-    return {
-        "items": [answer(item) for item in page.items],
-        "next": page.next,
-        "total": page.total,
-        "as_of": text_of(seen.observation.as_of) if seen.observation else None,
-        "stale": seen.is_stale,
-    }
+    as_of = seen.observation.as_of if seen.observation else None
+    return page.answer(answer, as_of, is_stale=seen.is_stale)
 
 
-def _figure(name: str) -> Callable[[Any], Value]:
-    return lambda item: item.figures.get(name)
+def _values(*names: str, figures: Iterable[str] = ()) -> dict[str, Callable[[Any], Value]]:
+    """Returns what a list can be sorted by: fields of its items by their *names*, and figures."""
+
+    def figure(name: str) -> Callable[[Any], Value]:
+        return lambda item: item.figures.get(name)
+
+    return {name: attrgetter(name) for name in names} | {name: figure(name) for name in figures}
 
 
 def _figure_of_flow(name: str) -> Callable[[FlowSnapshot], Value]:

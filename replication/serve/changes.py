@@ -30,7 +30,6 @@ from replication.control.overrides import (
 )
 from replication.control.sample import MOST_RECORDS
 from replication.errors import NoAnswerError, ReplicationError
-from replication.figures.observation import text_of
 from replication.foreign_json import to_json
 from replication.log import Log
 from replication.offsets.moved import GOALS, Goal, parse_goal
@@ -412,11 +411,7 @@ def _history(asked: Questions, flow: FlowConfig, query: ListQuery) -> dict[str, 
         page = page_of(steered.steering.changes, query, _name_of, values)
         unread = steered.changes.unread
         return {
-            "items": [document(change) for change in page.items],
-            "next": page.next,
-            "total": page.total,
-            "as_of": text_of(time.time()),
-            "stale": False,
+            **page.answer(document, time.time()),
             "problems": [
                 *_doubts(asked),
                 *(f"{path} counts as absent: {each.text}" for path, each in unread.items()),
@@ -473,7 +468,7 @@ def _carry_out(
         "scope": shown.scope,
         **({"number": shown.number, "id": shown.id} if shown.id else {}),
         "at_the_same_time": [f"{each.number}: {each.text}, by {each.origin}" for each in others],
-        **effect.document(),
+        **to_json(effect),
         "warnings": [*effect.warnings, *doubts],
     }
     source, target = quote(flow.flow.source, safe=""), quote(flow.flow.target, safe="")

@@ -12,7 +12,7 @@ from fastapi import Depends, Path, Query, Request
 from pydantic import BaseModel, BeforeValidator, Field
 
 from replication.config.tree import FlowConfig
-from replication.figures.observation import seconds_of
+from replication.figures.observation import seconds_of, text_of
 from replication.serve.questions import Questions
 from replication.serve.snapshots import FIGURES, FlowSnapshot, FlowSnapshots, History
 
@@ -53,6 +53,18 @@ class Page(Generic[Item]):
     items: tuple[Item, ...]
     next: str | None
     total: int
+
+    def answer(
+        self, shown: Callable[[Item], Any], as_of: float | None, *, is_stale: bool = False
+    ) -> dict[str, Any]:
+        """Returns what is answered: its items as *shown*, of a time in epoch seconds."""
+        return {
+            "items": list(map(shown, self.items)),
+            "next": self.next,
+            "total": self.total,
+            "as_of": None if as_of is None else text_of(as_of),
+            "stale": is_stale,
+        }
 
 
 class PagingError(ValueError):
@@ -157,35 +169,29 @@ LONGEST_WAIT: Final = 25.0
 Alias = Annotated[str, Path(max_length=249, description="A cluster's alias.")]
 
 
-def snapshots(request: Request) -> FlowSnapshots:
-    """Returns what was seen of all flows."""
-    found: FlowSnapshots = request.app.state.snapshots
-    return found
+def _part(name: str) -> Any:  # noqa: ANN401 - as of Depends
+    """Returns what finds a part of the application, for each request."""
+
+    def part(request: Request) -> object:
+        return getattr(request.app.state, name)
+
+    return Depends(part)
 
 
-def questions(request: Request) -> Questions:
-    """Returns what asks clusters and tables."""
-    found: Questions = request.app.state.questions
-    return found
+KnownSnapshots = Annotated[FlowSnapshots, _part("sight")]
+Asked = Annotated[Questions, _part("questions")]
+Remembered = Annotated[History, _part("history")]
 
 
-def history(request: Request) -> History:
-    """Returns what is remembered of figures."""
-    found: History = request.app.state.history
-    return found
-
-
-def flow_of(
-    source: Alias, target: Alias, asked: Annotated[Questions, Depends(questions)]
-) -> FlowConfig:
+def flow_of(source: Alias, target: Alias, asked: Asked) -> FlowConfig:
     """Returns the flow of a path."""
     return asked.flow(source, target)
 
 
-def seen_of(
-    flow: Annotated[FlowConfig, Depends(flow_of)],
-    known: Annotated[FlowSnapshots, Depends(snapshots)],
-) -> FlowSnapshot:
+OneFlow = Annotated[FlowConfig, Depends(flow_of)]
+
+
+def seen_of(flow: OneFlow, known: KnownSnapshots) -> FlowSnapshot:
     """Returns what was seen of the flow of a path."""
     return known.see(flow.flow)
 
@@ -303,10 +309,6 @@ def group_of(
     return group or name
 
 
-KnownSnapshots = Annotated[FlowSnapshots, Depends(snapshots)]
-Asked = Annotated[Questions, Depends(questions)]
-Remembered = Annotated[History, Depends(history)]
-OneFlow = Annotated[FlowConfig, Depends(flow_of)]
 OneSeen = Annotated[FlowSnapshot, Depends(seen_of)]
 OneGroup = Annotated[str, Depends(group_of)]
 

@@ -258,7 +258,7 @@ def group(
     query: GroupPartitionWish,
 ) -> Response:
     """Shows where a group is on both clusters, which are asked now."""
-    answer = api.group(seen, flow, asked, group, query)
+    answer = api.group(flow, asked, group, query)
     published = seen.observation.groups if seen.observation else ()
     own = next((each for each in published if each.group == group), None)
     return render(

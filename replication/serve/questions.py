@@ -22,12 +22,11 @@ from replication.control.translate import Question, answer_question, log_start
 from replication.control.written import open_written
 from replication.errors import StateError
 from replication.figures.minutes import CountedMinutes
-from replication.figures.observation import text_of
-from replication.foreign_json import to_json
+from replication.figures.observation import EventRow
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import StartOffset
 from replication.offsets.moved import Goal
-from replication.serve.answers import FRESH_DAYS, freshness_answer
+from replication.serve.answers import FRESH_DAYS, event_answer, freshness_answer
 from replication.serve.bounds import ProblemError
 from replication.state.figures_table import count_minutes, stored_figures
 from replication.state.folder import check_begun
@@ -212,14 +211,8 @@ def _event(flow: Flow, row: dict[str, Any]) -> dict[str, Any]:
     at: datetime = row["at"]
     own = {name: row[name] for name in _EVENT_COLUMNS if row.get(name) is not None}
     seconds = at.replace(tzinfo=at.tzinfo or timezone.utc).timestamp()
-    return {
-        "flow": to_json(flow),
-        "at": text_of(seconds),
-        "kind": row["kind"],
-        "text": row["text"] or "",
-        "reaction": row.get("reaction") or "",
-        "details": own,
-    }
+    reaction: Any = row.get("reaction") or ""  # a later version may know others
+    return event_answer(flow, EventRow(seconds, row["kind"], row["text"] or "", reaction, own))
 
 
 def alias_of(config: MirrorConfig, alias: str) -> str | None:

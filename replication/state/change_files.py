@@ -30,7 +30,7 @@ from replication.config.changes import (
 )
 from replication.config.state_access import StateAccess
 from replication.errors import StateError, first_line
-from replication.foreign_json import read_json, whole
+from replication.foreign_json import read_json, to_json, whole
 from replication.model import Flow
 from replication.state.files import RequestFiles, open_files
 from replication.state.storage import storage_for
@@ -199,7 +199,7 @@ class ChangeFiles:
         try:
             new = replace(change, number=number, id=uuid.uuid4().hex)
             path = f"{self._prefix('change')}{new.name}"
-            self.files.create(path, json.dumps(new.document()))
+            self.files.create(path, json.dumps(to_json(new)))
         except (OSError, Py4JError) as error:
             text = f"cannot write a change of {self.flow} to {self.state_dir}: {first_line(error)}"
             raise StateError(text) from error

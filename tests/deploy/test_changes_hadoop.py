@@ -8,6 +8,7 @@ import pytest
 
 from replication.config.changes import Change
 from replication.config.state_access import StateAccess
+from replication.foreign_json import to_json
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.guard import Accepted
 from replication.offsets.moved import Moving
@@ -51,7 +52,7 @@ def test_changes_are_written_read_and_collected(access: StateAccess) -> None:
         assert reader.read().changes == ()
         made = [writer.write(replace(MADE, items=(f"t{number}",))) for number in range(4)]
         half = f"{access.state_dir}/_control/change-A-to-B@{9:010d}-{'0' * 32}"
-        writer.files.create(half, json.dumps(MADE.document())[:20])
+        writer.files.create(half, json.dumps(to_json(MADE))[:20])
 
         assert list(reader.read().changes) == made
         assert list(reader.unread) == [half]

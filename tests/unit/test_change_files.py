@@ -11,6 +11,7 @@ import pytest
 
 from replication.config.changes import Change, Paused, text_of_changes
 from replication.errors import StateError
+from replication.foreign_json import to_json
 from replication.model import Flow
 from replication.state.change_files import Applied, ChangeFiles
 from replication.state.files import LocalFiles
@@ -96,7 +97,7 @@ def test_a_half_written_or_unknown_object_counts_as_absent(tmp_path: Path, conte
     assert reader.read().changes == (known,)
     (unread,) = reader.unread
     assert unread.endswith(path.name)
-    path.write_text(json.dumps(pause("clicks").document()))
+    path.write_text(json.dumps(to_json(pause("clicks"))))
     reader.unread[unread].retry_at = 0.0
     assert reader.read().paused == Paused(topics=("clicks", "orders"))
     assert reader.unread == {}
@@ -160,7 +161,7 @@ def test_an_object_that_comes_back_after_its_collection_counts_once(tmp_path: Pa
     change = files(tmp_path).write(pause("orders"))
     files(tmp_path).collect(1)
     path = f"{tmp_path.as_uri()}/_control/change-A-to-B@{change.name}"
-    LocalFiles().create(path, json.dumps(change.document()))
+    LocalFiles().create(path, json.dumps(to_json(change)))
 
     assert files(tmp_path).read().changes == (change,)
 

@@ -58,7 +58,7 @@ def test_an_old_word_is_never_taken_for_true(
 def test_a_process_that_has_ended_was_not_killed_although_it_did_not_give_the_lease_back() -> None:
     process = Process("h", NOW, None)
     end = End(NOW + timedelta(seconds=9), "stopped", 0, None)
-    told = FlowStatus(FLOW, process, (), end, "nobody")
+    told = FlowStatus(FLOW, process, "nobody", end, ())
 
     state, why = judge_by_tables(told, UNKNOWN)
     lines = list(flow_lines(FlowAnswer(FLOW, state, why, LastStatus(), None, UNKNOWN, told)))
@@ -86,7 +86,7 @@ def test_without_a_word_the_tables_answer(
     process = Process("h", NOW, NOW if released else None)
     end = End(NOW, ending, 0, None) if ending else None
 
-    state, _ = judge_by_tables(FlowStatus(FLOW, process, (), end, liveness), UNKNOWN)
+    state, _ = judge_by_tables(FlowStatus(FLOW, process, liveness, end, ()), UNKNOWN)
 
     assert state == expected
 
@@ -109,5 +109,5 @@ def test_who_else_is_in_the_group_of_the_lease_stands_by(
 
 
 def test_what_never_ran_is_unknown() -> None:
-    assert judge_by_tables(FlowStatus(FLOW, None, ()), group())[0] == "unknown"
+    assert judge_by_tables(FlowStatus(FLOW, None, None, None, ()), group())[0] == "unknown"
     assert judge_by_tables(None, UNKNOWN)[0] == "unknown"

@@ -4,13 +4,18 @@ import json
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from datetime import datetime, timezone
 from typing import Annotated, Any, Literal
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.config.changes import parse_change
+from replication.config.changes import Change, parse_change
+from replication.control.plan import PartitionStart
+from replication.control.preview import Effect
+from replication.control.status import End, FlowStatus
+from replication.features.doctor.check_result import CheckResult
 from replication.foreign_json import (
     LARGEST,
     Form,
@@ -24,7 +29,7 @@ from replication.foreign_json import (
 )
 from replication.mm2.status_records import StatusKey, StatusRecordError
 from replication.mm2.wire import stored_position
-from replication.model import TopicPartition
+from replication.model import Flow, TopicPartition
 from replication.schemas.values import Schema
 from replication.state.requests import (
     AcceptRequest,
@@ -165,3 +170,63 @@ def test_a_dataclass_is_read_and_written_by_its_fields() -> None:
 def test_a_dataclass_is_not_read_of_anything_else(change: dict[str, Any]) -> None:
     with pytest.raises((KeyError, TypeError, ValueError)):
         from_json(Cat, TOM | change)
+
+
+AB = Flow("A", "B")
+CLICKS = TopicPartition("clicks", 3)
+NOW = datetime(2026, 11, 26, 10, tzinfo=timezone.utc)
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(
+            Change(AB, "pause", ("clicks:3",), by="ann@desk", number=7, id="ab"),
+            {
+                "flow": "A->B", "what": "pause", "items": ["clicks:3"], "scope": "",
+                "by": "ann@desk", "at": "", "reason": "",
+            },
+            id="a change without its name",
+        ),
+        pytest.param(
+            CheckResult(what="a", found="b", verdict="problem", exit_code=3),
+            {"what": "a", "found": "b", "verdict": "problem", "next_step": None, "commands": []},
+            id="a finding without a next step",
+        ),
+        pytest.param(
+            Effect({"a": "A.a"}, {}, ("A.a",), (CLICKS,), warnings=("w",)),
+            {
+                "topics_come": {"a": "A.a"}, "topics_go": {}, "remote_topics_to_create": ["A.a"],
+                "pauses": ["clicks-3"], "resumes": [], "groups_come": [], "groups_go": [],
+                "warnings": ["w"],
+            },
+            id="an effect",
+        ),
+        pytest.param(
+            FlowStatus(AB, None, "nobody", End(NOW, "stopped", 0, None), ()),
+            {
+                "flow": "A->B", "process": None, "liveness": "nobody",
+                "last_end": {
+                    "at": "2026-11-26T10:00:00+00:00", "ending": "stopped", "exit_code": 0,
+                    "cause": None,
+                },
+                "not_replicated": [],
+            },
+            id="a status by the tables",
+        ),
+        pytest.param(
+            PartitionStart(CLICKS, None, "problem", "why"),
+            {"partition": 3, "offset": None, "origin": "problem", "reason": "why"},
+            id="a start",
+        ),
+    ],
+)  # fmt: skip
+def test_what_commands_print_has_the_names_and_the_order_that_programs_know(
+    value: object, expected: object
+) -> None:
+    assert json.dumps(to_json(value)) == json.dumps(expected)
+
+
+def test_what_is_only_written_is_not_read() -> None:
+    with pytest.raises(TypeError, match="only written"):
+        from_json(PartitionStart, to_json(PartitionStart(CLICKS, None, "problem", "why")))

@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Final, Literal
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Final, Literal
 
 from replication.errors import ReplicationError, printable
+from replication.foreign_json import OR_NULL, in_json
 
 Verdict = Literal["ok", "warning", "unknown", "problem"]
 
@@ -30,19 +31,9 @@ class CheckResult:
     what: str
     found: str
     verdict: Verdict = "ok"
-    next_step: str = ""
+    next_step: Annotated[str, OR_NULL] = ""
     commands: tuple[str, ...] = ()
-    exit_code: int = 0
-
-    def document(self) -> dict[str, object]:
-        """Returns what a program reads."""
-        return {
-            "what": self.what,
-            "found": self.found,
-            "verdict": self.verdict,
-            "next_step": self.next_step or None,
-            "commands": list(self.commands),
-        }
+    exit_code: int = field(default=0, metadata=in_json(""))
 
 
 def told(

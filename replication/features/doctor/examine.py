@@ -54,6 +54,7 @@ from replication.features.doctor.host import (
     look_at_versions,
 )
 from replication.features.doctor.topics import FlowLook, look_at_flow
+from replication.foreign_json import to_json
 from replication.kafka.jvm import rejected_properties, shared_jvm
 from replication.model import Flow, Mode
 from replication.spark.mode import BATCH_MODES, Continuous
@@ -257,7 +258,7 @@ def doctor(*, file: str, clusters: str, master: str, fix_commands: bool, as_json
         found = examine(start)
     code = exit_code(found)
     if as_json:
-        rows = [finding.document() for finding in found]
+        rows = list(map(to_json, found))
         print_json({"verdict": worst(found), "exit_code": code, "findings": rows})
     elif fix_commands:
         for line in script(found):
