@@ -178,7 +178,7 @@ def _part(name: str) -> Any:  # noqa: ANN401 - as of Depends
     return Depends(part)
 
 
-KnownSnapshots = Annotated[FlowSnapshots, _part("sight")]
+KnownSnapshots = Annotated[FlowSnapshots, _part("snapshots")]
 Asked = Annotated[Questions, _part("questions")]
 Remembered = Annotated[History, _part("history")]
 

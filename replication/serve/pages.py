@@ -186,7 +186,7 @@ def flow(
         flow=known,
         freshness=api.freshness(flow, asked),
         topics=answer,
-        query=query,
+        list_query=query,
         state=state,
         span=span,
         ranges=RANGES,
@@ -223,7 +223,7 @@ def topic(
         flow=flow_answer(seen),
         topic=found,
         partitions=partitions,
-        query=query,
+        list_query=query,
         live=live,
         span=span,
         ranges=RANGES,
@@ -242,7 +242,7 @@ def groups(request: Request, seen: OneSeen, query: GroupWish) -> Response:
         "groups",
         flow=flow_answer(seen),
         groups=answer,
-        query=query,
+        list_query=query,
         as_of=answer["as_of"],
         is_stale=answer["stale"],
     )
@@ -288,7 +288,7 @@ async def events(
         request,
         "events",
         events=answer,
-        query=query,
+        list_query=query,
         chosen=chosen,
         flows=[str(each) for each in known.flows],
         as_of=answer["as_of"],
@@ -305,7 +305,7 @@ def clusters(request: Request, known: KnownSnapshots, asked: Asked) -> Response:
 @router.get("/configuration")
 def configuration(request: Request, asked: Asked, query: SettingWish) -> Response:
     """Shows every key."""
-    return render(request, "configuration", settings=api.configuration(asked, query), query=query)
+    return render(request, "configuration", settings=api.configuration(asked, query), list_query=query)
 
 
 @router.get("/api")
