@@ -17,6 +17,7 @@ from tests.support.gate.plugin import Gate
 from tests.support.kerberos import use_kerberos
 from tests.support.least_privilege import AUTHORIZER, Strict
 from tests.support.local import SPARK_SLOTS, Clusters, Until, jars
+from tests.support.rotation import GUARANTEES
 from tests.support.said import SaidLines, said_lines
 from tests.support.scheduling import FilesInTurn, sort_slowest_first
 from tests.support.schema_registry import Registries, fake_registry
@@ -67,6 +68,11 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(judge, "judge")
     if mode := config.getoption("--gate"):
         config.pluginmanager.register(Gate(config, mode), "gate")
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    if "guarantee" in item.keywords:
+        GUARANTEES.add(item.nodeid)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -305,7 +305,9 @@ def clusters(request: Request, known: KnownSnapshots, asked: Asked) -> Response:
 @router.get("/configuration")
 def configuration(request: Request, asked: Asked, query: SettingWish) -> Response:
     """Shows every key."""
-    return render(request, "configuration", settings=api.configuration(asked, query), list_query=query)
+    return render(
+        request, "configuration", settings=api.configuration(asked, query), list_query=query
+    )
 
 
 @router.get("/api")

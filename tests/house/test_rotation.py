@@ -1,11 +1,13 @@
-"""Of three runs of a test one is with Spark's own source, and two are with the default."""
+"""Of three runs of a guarantee's test one is by Spark's own source; others have the default."""
 
 from collections import Counter
+from types import SimpleNamespace
 
 import pytest
 
+from tests.support import rotation
 from tests.support.gate.choice import SHARES
-from tests.support.rotation import FORCED, source_of, source_of_this_test
+from tests.support.rotation import FORCED, GUARANTEES, source_of, source_of_this_test
 
 NAMES = [f"tests/cluster/test_a.py::test_{number}[realtime]" for number in range(300)]
 
@@ -27,3 +29,21 @@ def test_one_source_may_be_asked_for_in_all_tests(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv(FORCED, "shared")
 
     assert source_of_this_test() == "shared"
+
+
+def test_only_a_test_of_a_guarantee_may_read_by_spark_s_source(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(FORCED, raising=False)
+    monkeypatch.setattr(rotation, "source_of", lambda *_: "spark")
+
+    assert source_of_this_test() == "auto"
+    monkeypatch.setattr(rotation, "GUARANTEES", {request.node.nodeid})
+    assert source_of_this_test() == "spark"
+
+
+def test_marked_tests_are_known_as_those_of_guarantees(pytestconfig: pytest.Config) -> None:
+    item = SimpleNamespace(nodeid="tests/a.py::test_b", keywords={"guarantee": True})
+    pytestconfig.hook.pytest_itemcollected(item=item)
+
+    assert item.nodeid in GUARANTEES
