@@ -42,7 +42,8 @@ class Process:
 
 
 def commits(tables: Tables) -> int:
-    return DeltaTable(tables.root.removeprefix("file://") + "/leases").version() + 1
+    """How many there were since the table was created."""
+    return DeltaTable(tables.root.removeprefix("file://") + "/leases").version()
 
 
 def rows(tables: Tables) -> list[tuple[str, int, bool]]:
