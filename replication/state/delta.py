@@ -106,6 +106,8 @@ class RemoteTable:
         batch = _batch(rows, schema)
         if not self.exists():
             self._create(batch)
+            if not rows:
+                return _mergeable(self._open())
         attempt = 0
         while True:
             table = self._open()
