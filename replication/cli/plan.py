@@ -44,8 +44,9 @@ from replication.control.sample import (
     sample_topic,
     text_of,
 )
-from replication.control.starts import open_clusters, stored_map
+from replication.control.starts import stored_map
 from replication.errors import ConfigError, GuardError
+from replication.kafka.cluster import open_clusters
 from replication.model import Chain
 from replication.spark.transform_check import Sampled, ShownRecord
 from replication.state.dead_letters import waiting_letters

@@ -25,8 +25,9 @@ from replication.config.tree import FlowConfig
 from replication.control.changed import in_force
 from replication.control.moves import MovedGroup, MovePlan, PlannedMove, chosen_goals, planned_moves
 from replication.control.positions import FlowPosition, flow_positions
-from replication.control.starts import Acceptance, open_clusters, plan_acceptance, stored_map
+from replication.control.starts import Acceptance, plan_acceptance, stored_map
 from replication.errors import ConfigError
+from replication.kafka.cluster import open_clusters
 from replication.model import TopicPartition
 from replication.offsets.guard import StartOffset
 from replication.offsets.map import NoAnswer, quality

@@ -173,19 +173,15 @@ def judge(entry: StatusEntry, group: LeaseGroup, age: float) -> tuple[SeenState,
     return state, ""
 
 
-def judge_by_tables(by_tables: FlowStatus | None, group: LeaseGroup) -> tuple[SeenState, str]:
+def judge_by_tables(status: FlowStatus | None, group: LeaseGroup) -> tuple[SeenState, str]:
     """Returns the state of a flow that has said nothing, and why if it is silent or unknown."""
-    if by_tables is None or by_tables.process is None:
+    if status is None or status.process is None:
         return "unknown", "no process is known to have run it"
-    if by_tables.process.released is not None:
-        return ENDINGS.get(by_tables.end.ending, "stopped") if by_tables.end else "stopped", ""
-    if (
-        by_tables.liveness != "member"
-        and by_tables.end
-        and by_tables.end.at > by_tables.process.since
-    ):
-        return ENDINGS.get(by_tables.end.ending, "stopped"), ""  # it could not give the lease back
-    match by_tables.liveness:
+    if status.process.released is not None:
+        return ENDINGS.get(status.end.ending, "stopped") if status.end else "stopped", ""
+    if status.liveness != "member" and status.end and status.end.at > status.process.since:
+        return ENDINGS.get(status.end.ending, "stopped"), ""  # it could not give the lease back
+    match status.liveness:
         case "member":
             return "running", ""
         case "nobody":

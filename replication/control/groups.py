@@ -18,7 +18,7 @@ from replication.groups.positions import (
     SyncRules,
     sync_answer,
 )
-from replication.kafka.cluster import Cluster, Rejections
+from replication.kafka.cluster import Cluster, Rejections, open_clusters
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
 from replication.mm2.filters import NameFilter
@@ -62,8 +62,7 @@ def open_view(mirror: MirrorConfig, config: FlowConfig) -> Iterator[FlowView]:
     """
     with (
         open_written(mirror, config) as (state, doubts),
-        Cluster(config.source.alias, config.source.admin) as source,
-        Cluster(config.target.alias, config.target.admin) as target,
+        open_clusters(config) as (source, target),
     ):
         found = {}
         for cluster in (source, target):

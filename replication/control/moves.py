@@ -12,13 +12,12 @@ from replication.control.lease_groups import LeaseGroups
 from replication.control.starts import (
     StoredMap,
     find_starts,
-    open_clusters,
     stored_map,
     with_created,
 )
 from replication.control.written import open_written
 from replication.errors import ClusterError, LeaseError, NoAnswerError, SetupError
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, open_clusters
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
 from replication.model import RECORDS, Committed, Flow, TopicPartition

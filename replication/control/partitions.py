@@ -3,7 +3,7 @@
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import open_clusters
 from replication.upkeep.prepare import look
 
 PATIENCE_SECONDS: Final = 3.0
@@ -15,10 +15,7 @@ def partitions_now(flow: FlowConfig) -> int:
 
     Topics that the target would not create count: it may grow while the job runs.
     """
-    with (
-        Cluster(flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS) as source,
-        Cluster(flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS) as target,
-    ):
+    with open_clusters(flow, PATIENCE_SECONDS) as (source, target):
         return len(look(flow, source, target).partitions)
 
 

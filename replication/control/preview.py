@@ -13,10 +13,10 @@ from replication.config.changes import Change, Overrides, partition_of
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import MissingValueError, closest
 from replication.control.overrides import FlowOverrides
-from replication.control.starts import open_clusters, stored_map
+from replication.control.starts import stored_map
 from replication.errors import ConfigError, NoAnswerError, ReplicationError
 from replication.foreign_json import AS_TEXT, in_json
-from replication.kafka.cluster import Cluster, distinct_ids
+from replication.kafka.cluster import Cluster, distinct_ids, open_clusters
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
 from replication.mm2.filters import NameFilter

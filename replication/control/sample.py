@@ -10,9 +10,8 @@ from itertools import islice
 from typing import Final
 
 from replication.config.tree import FlowConfig
-from replication.control.starts import open_clusters
 from replication.errors import ConfigError, NoAnswerError
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, open_clusters
 from replication.model import Chain, Flow, TopicPartition
 from replication.offsets.runs import newest_windows
 from replication.positions.flow_clients import IdleFlowClients, compared

@@ -1,7 +1,6 @@
 """Where the partitions of a flow would start: what ``plan`` shows and ``accept`` changes."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 
@@ -165,16 +164,6 @@ def with_created(topics: TopicPlan) -> TopicPlan:
     """Returns the plan *topics* as if a start had created what it lacks on the target."""
     created = dict.fromkeys((topic.name for topic in topics.create), "to be created")
     return replace(topics, remote_ids={**topics.remote_ids, **created})
-
-
-@contextmanager
-def open_clusters(config: FlowConfig) -> Iterator[tuple[Cluster, Cluster]]:
-    """Yields the source and the target of *config*'s flow, for the block."""
-    with (
-        Cluster(config.source.alias, config.source.admin) as source,
-        Cluster(config.target.alias, config.target.admin) as target,
-    ):
-        yield source, target
 
 
 # What an operator accepts once: a topic that the guard refuses goes on at a given offset.

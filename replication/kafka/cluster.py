@@ -7,11 +7,12 @@ call returns, or raises a `ClusterError` that names call, cluster, value and nex
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from typing import Final, Literal, TypeVar
 
+from replication.config.tree import FlowConfig
 from replication.errors import ClusterError
 from replication.kafka.api import (
     CREATE_TOPIC,
@@ -542,3 +543,15 @@ def distinct_ids(clusters: Sequence[Cluster]) -> Mapping[str, str]:
         else cluster.cluster_id()
         for cluster in clusters
     }
+
+
+@contextmanager
+def open_clusters(
+    flow: FlowConfig, patience_s: float | None = None
+) -> Iterator[tuple[Cluster, Cluster]]:
+    """Yields the source and the target of a *flow*, for the block."""
+    with (
+        Cluster(flow.source.alias, flow.source.admin, patience_s=patience_s) as source,
+        Cluster(flow.target.alias, flow.target.admin, patience_s=patience_s) as target,
+    ):
+        yield source, target

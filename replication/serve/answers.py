@@ -37,9 +37,9 @@ def flow_answer(seen: FlowSnapshot) -> dict[str, Any]:
     }
 
 
-def clusters_of(sights: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[str, Any]]]:
+def clusters_of(snapshots: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields the name of a cluster, and what the owner of a flow says of it."""
-    for seen in sights:
+    for seen in snapshots:
         for cluster in seen.observation.clusters if seen.observation else ():
             said = to_json(cluster)
             yield said.pop("name"), {"flow": to_json(seen.flow), **said}

@@ -35,21 +35,21 @@ from replication.serve.dependencies import (
     TOPIC_FIGURES,
     Asked,
     Chosen,
-    EventWish,
-    FlowWish,
-    GroupPartitionWish,
-    GroupWish,
+    EventQuery,
+    FlowQuery,
+    GroupPartitionQuery,
+    GroupQuery,
     KnownSnapshots,
     OneFlow,
     OneGroup,
     OneSeen,
     Page,
-    PartitionWish,
-    PositionWish,
+    PartitionQuery,
+    PositionQuery,
     Remembered,
-    SettingWish,
+    SettingQuery,
     Stretch,
-    TopicWish,
+    TopicQuery,
     Translate,
     Value,
     epoch_seconds,
@@ -67,17 +67,17 @@ TopicName = Annotated[str, Path(max_length=249, description="The upstream topic.
 
 
 @router.get("/flows", response_model=schemas.PageDocument[schemas.FlowDocument])
-def flows(known: KnownSnapshots, query: FlowWish) -> dict[str, Any]:
+def flows(known: KnownSnapshots, query: FlowQuery) -> dict[str, Any]:
     """Returns all flows of the configuration, with their figures."""
-    sights = [known.see(flow) for flow in known.flows]
+    snapshots = [known.see(flow) for flow in known.flows]
     values: dict[str, Callable[[FlowSnapshot], Value]] = {
         "flow": lambda seen: str(seen.flow),
         "state": lambda seen: seen.state,
         **{name: _figure_of_flow(name) for name in FLOW_FIGURES},
     }
-    page = page_of(sights, query, lambda seen: str(seen.flow), values)
-    ages = [seen.observation.as_of for seen in sights if seen.observation]
-    is_stale = any(seen.is_stale for seen in sights)
+    page = page_of(snapshots, query, lambda seen: str(seen.flow), values)
+    ages = [seen.observation.as_of for seen in snapshots if seen.observation]
+    is_stale = any(seen.is_stale for seen in snapshots)
     return page.answer(flow_answer, min(ages, default=None), is_stale=is_stale)
 
 
@@ -90,7 +90,7 @@ def flow(seen: OneSeen) -> dict[str, Any]:
 @router.get(
     "/flows/{source}/{target}/topics", response_model=schemas.PageDocument[schemas.TopicDocument]
 )
-def topics(seen: OneSeen, query: TopicWish, state: TopicState | None = None) -> dict[str, Any]:
+def topics(seen: OneSeen, query: TopicQuery, state: TopicState | None = None) -> dict[str, Any]:
     """Returns the topics of a flow, those first that lag most."""
     found = seen.observation.topics if seen.observation else ()
     wanted = [topic for topic in found if state in {None, topic.state}]
@@ -117,7 +117,7 @@ def partitions(
     flow: OneFlow,
     asked: Asked,
     topic: TopicName,
-    query: PartitionWish,
+    query: PartitionQuery,
     live: Annotated[bool, Query(description="Ask both clusters for the log ends now.")] = False,  # noqa: FBT002 - a query
 ) -> dict[str, Any]:
     """Returns the partitions of a topic, those first that lag most.
@@ -143,7 +143,7 @@ def partitions(
 @router.get(
     "/flows/{source}/{target}/groups", response_model=schemas.PageDocument[schemas.GroupDocument]
 )
-def groups(seen: OneSeen, query: GroupWish) -> dict[str, Any]:
+def groups(seen: OneSeen, query: GroupQuery) -> dict[str, Any]:
     """Returns the consumer groups of a flow, those first that would miss most."""
     found = seen.observation.groups if seen.observation else ()
     values = _values("group", figures=GROUP_FIGURES)
@@ -156,7 +156,7 @@ def groups(seen: OneSeen, query: GroupWish) -> dict[str, Any]:
     dependencies=[ASKS_CLUSTERS],
 )
 def group(
-    flow: OneFlow, asked: Asked, group: OneGroup, query: GroupPartitionWish
+    flow: OneFlow, asked: Asked, group: OneGroup, query: GroupPartitionQuery
 ) -> dict[str, Any]:
     """Returns where a group is on both clusters, by partition; both clusters are asked now."""
     rows, problems = asked.group(flow, group)
@@ -181,7 +181,7 @@ def group(
 def positions(
     flow: OneFlow,
     asked: Asked,
-    query: PositionWish,
+    query: PositionQuery,
     topic: Annotated[str, Query(max_length=249, description="Only this topic.")] = "",
 ) -> dict[str, Any]:
     """Returns where the partitions of a flow stand, by its offset map."""
@@ -251,7 +251,7 @@ def registries(flow: OneFlow, asked: Asked) -> dict[str, Any]:
 
 @router.get("/events", response_model=schemas.PageDocument[schemas.EventDocument])
 async def events(
-    known: KnownSnapshots, asked: Asked, query: EventWish, chosen: Annotated[Chosen, Query()]
+    known: KnownSnapshots, asked: Asked, query: EventQuery, chosen: Annotated[Chosen, Query()]
 ) -> dict[str, Any]:
     """Returns the events of all flows, the newest first; waits for one if asked to."""
 
@@ -286,8 +286,8 @@ def _name_of_event(row: Mapping[str, Any]) -> str:
 @router.get("/clusters", response_model=list[schemas.ClusterOfFlowsDocument])
 def clusters(known: KnownSnapshots, asked: Asked) -> list[dict[str, Any]]:
     """Returns all clusters, and what the owner of each flow says of them."""
-    sights = [known.see(flow) for flow in known.flows]
-    seen = list(clusters_of(sights))
+    snapshots = [known.see(flow) for flow in known.flows]
+    seen = list(clusters_of(snapshots))
     return [
         {
             "name": name,
@@ -305,7 +305,7 @@ def heartbeats(known: KnownSnapshots) -> list[dict[str, Any]]:
 
 
 @router.get("/configuration", response_model=schemas.PageDocument[schemas.SettingDocument])
-def configuration(asked: Asked, query: SettingWish) -> dict[str, Any]:
+def configuration(asked: Asked, query: SettingQuery) -> dict[str, Any]:
     """Returns every key of the configuration, as written or by default; secrets are masked."""
     rows = asked.settings()
     by = {"key": lambda row: row["key"], "origin": lambda row: row["origin"]}

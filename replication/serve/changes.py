@@ -35,7 +35,7 @@ from replication.log import Log
 from replication.offsets.moved import GOALS, Goal, parse_goal
 from replication.serve import schemas
 from replication.serve.bounds import ASKS_CLUSTERS, READS_TABLES, ProblemError
-from replication.serve.dependencies import Asked, ChangeWish, ListQuery, OneFlow, Value, page_of
+from replication.serve.dependencies import Asked, ChangeQuery, ListQuery, OneFlow, Value, page_of
 from replication.serve.questions import Questions
 from replication.serve.security import caller_of
 from replication.state.readers import is_quick
@@ -334,7 +334,7 @@ class ChangeOrder(Stop):
     response_model=schemas.ChangePageDocument,
     dependencies=[READS_TABLES],
 )
-def changes(flow: OneFlow, asked: Asked, query: ChangeWish) -> dict[str, Any]:
+def changes(flow: OneFlow, asked: Asked, query: ChangeQuery) -> dict[str, Any]:
     """Returns who has changed a flow while it ran, when and why; the newest first."""
     return _history(asked, flow, query)
 

@@ -68,7 +68,7 @@ class Page(Generic[Item]):
 
 
 class PagingError(ValueError):
-    """A wish that cannot be met. The text says what to write."""
+    """A query that cannot be met. The text says what to write."""
 
 
 class CursorError(PagingError):
@@ -230,19 +230,21 @@ GROUP_FIGURES: Final = (
     "group_reread_records",
     "group_unreplicated_records",
 )
-FlowWish = Annotated[ListQuery, Depends(queries("flow", "flow", "state", *FLOW_FIGURES))]
-TopicWish = Annotated[ListQuery, Depends(queries("-lag_seconds", "topic", "state", *TOPIC_FIGURES))]
-PartitionWish = Annotated[
+FlowQuery = Annotated[ListQuery, Depends(queries("flow", "flow", "state", *FLOW_FIGURES))]
+TopicQuery = Annotated[
+    ListQuery, Depends(queries("-lag_seconds", "topic", "state", *TOPIC_FIGURES))
+]
+PartitionQuery = Annotated[
     ListQuery, Depends(queries("-lag_seconds", "partition", "state", *PARTITION_FIGURES))
 ]
-GroupWish = Annotated[
+GroupQuery = Annotated[
     ListQuery, Depends(queries("-group_unreplicated_records", "group", *GROUP_FIGURES))
 ]
-GroupPartitionWish = Annotated[ListQuery, Depends(queries("partition", "partition", "lag"))]
-PositionWish = Annotated[ListQuery, Depends(queries("partition", "partition", "lag", "state"))]
-ChangeWish = Annotated[ListQuery, Depends(queries("-number", "number", "at"))]
-EventWish = Annotated[ListQuery, Depends(queries("-at", "at"))]
-SettingWish = Annotated[ListQuery, Depends(queries("-origin", "key", "origin"))]
+GroupPartitionQuery = Annotated[ListQuery, Depends(queries("partition", "partition", "lag"))]
+PositionQuery = Annotated[ListQuery, Depends(queries("partition", "partition", "lag", "state"))]
+ChangeQuery = Annotated[ListQuery, Depends(queries("-number", "number", "at"))]
+EventQuery = Annotated[ListQuery, Depends(queries("-at", "at"))]
+SettingQuery = Annotated[ListQuery, Depends(queries("-origin", "key", "origin"))]
 
 
 def _spelled_out(text: object) -> object:

@@ -26,17 +26,17 @@ from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.dependencies import (
     Asked,
     Chosen,
-    EventWish,
-    GroupPartitionWish,
-    GroupWish,
+    EventQuery,
+    GroupPartitionQuery,
+    GroupQuery,
     KnownSnapshots,
     OneFlow,
     OneGroup,
     OneSeen,
-    PartitionWish,
+    PartitionQuery,
     Remembered,
-    SettingWish,
-    TopicWish,
+    SettingQuery,
+    TopicQuery,
 )
 from replication.serve.security import COOKIE, caller_of
 from replication.serve.snapshots import FlowSnapshot, History
@@ -149,12 +149,12 @@ def error_page(request: Request, status: int, text: str, step: str) -> Response:
 @router.get("/", dependencies=[READS_TABLES])
 def overview(request: Request, known: KnownSnapshots, remembered: Remembered) -> Response:
     """Shows all flows."""
-    sights = [known.see(flow) for flow in known.flows]
-    flows = [flow_answer(seen) for seen in sights]
+    snapshots = [known.see(flow) for flow in known.flows]
+    flows = [flow_answer(seen) for seen in snapshots]
     since = time.time() - DAY
     sparks = [
         sparkline(remembered.points(seen.flow, "lag_seconds", None, since), "lag of 24 hours")
-        for seen in sights
+        for seen in snapshots
     ]
     ages = [flow["as_of"] for flow in flows if flow["as_of"]]
     return render(
@@ -173,7 +173,7 @@ def flow(
     asked: Asked,
     flow: OneFlow,
     remembered: Remembered,
-    query: TopicWish,
+    query: TopicQuery,
     state: TopicState | Literal[""] = "",  # a form sends a field without a value as well
     span: Range = "1h",
 ) -> Response:
@@ -209,7 +209,7 @@ def topic(
     asked: Asked,
     remembered: Remembered,
     topic: str,
-    query: PartitionWish,
+    query: PartitionQuery,
     flow: OneFlow,
     live: bool = False,  # noqa: FBT001, FBT002
     span: Range = "1h",
@@ -234,7 +234,7 @@ def topic(
 
 
 @router.get("/flows/{source}/{target}/groups")
-def groups(request: Request, seen: OneSeen, query: GroupWish) -> Response:
+def groups(request: Request, seen: OneSeen, query: GroupQuery) -> Response:
     """Shows the consumer groups of a flow."""
     answer = api.groups(seen, query)
     return render(
@@ -255,7 +255,7 @@ def group(
     flow: OneFlow,
     asked: Asked,
     group: OneGroup,
-    query: GroupPartitionWish,
+    query: GroupPartitionQuery,
 ) -> Response:
     """Shows where a group is on both clusters, which are asked now."""
     answer = api.group(flow, asked, group, query)
@@ -280,7 +280,7 @@ def registries(request: Request, flow: OneFlow, asked: Asked) -> Response:
 
 @router.get("/events")
 async def events(
-    request: Request, known: KnownSnapshots, asked: Asked, query: EventWish, chosen: Events
+    request: Request, known: KnownSnapshots, asked: Asked, query: EventQuery, chosen: Events
 ) -> Response:
     """Shows the events of all flows."""
     answer = await api.events(known, asked, query, chosen)
@@ -303,7 +303,7 @@ def clusters(request: Request, known: KnownSnapshots, asked: Asked) -> Response:
 
 
 @router.get("/configuration")
-def configuration(request: Request, asked: Asked, query: SettingWish) -> Response:
+def configuration(request: Request, asked: Asked, query: SettingQuery) -> Response:
     """Shows every key."""
     return render(
         request, "configuration", settings=api.configuration(asked, query), list_query=query

@@ -16,13 +16,14 @@ from replication.config.values import text
 from replication.control.changed import known_flow, steerings
 from replication.control.groups import group_status, open_view, wanted_groups
 from replication.control.positions import FlowPositions, flow_positions
-from replication.control.starts import Acceptance, open_clusters, plan_acceptance, stored_map
+from replication.control.starts import Acceptance, plan_acceptance, stored_map
 from replication.control.stop import stop_flows
 from replication.control.translate import Question, answer_question, log_start
 from replication.control.written import open_written
 from replication.errors import StateError
 from replication.figures.minutes import CountedMinutes
 from replication.figures.observation import EventRow
+from replication.kafka.cluster import open_clusters
 from replication.model import Flow, TopicPartition
 from replication.offsets.guard import StartOffset
 from replication.offsets.moved import Goal

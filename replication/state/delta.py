@@ -64,7 +64,7 @@ class RemoteTable:
     A table that is not the one in *known* any more is a `LostTableError`.
     """
 
-    attempts = 5  # of an append
+    attempts = 5  # of an append: another process may add columns or set properties meanwhile
     may_convert = False
     """Whether a table of an earlier version is made anew: rows that others append meanwhile, which
     have their flow in the name of a folder, would lose it."""

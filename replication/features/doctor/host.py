@@ -25,7 +25,7 @@ from replication.errors import (
     StateError,
 )
 from replication.features.doctor.check_result import CheckResult, failed, told, unknown
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import open_clusters
 from replication.kafka.jvm import kafka_jars
 from replication.kafka.registry import Registry
 from replication.model import Flow, Mode
@@ -249,15 +249,8 @@ def look_at_identity(
         unnamed = {alias: new[alias] for alias in new if alias not in stored}
         topics: StoredTopics = stored_topics(state, flow) if unnamed else {}
         if any(topics.values()):
-            with (
-                Cluster(
-                    flow.source.alias, flow.source.admin, patience_s=PATIENCE_SECONDS
-                ) as source,
-                Cluster(
-                    flow.target.alias, flow.target.admin, patience_s=PATIENCE_SECONDS
-                ) as target,
-            ):
-                check_topics(flow, config.state_dir, unnamed, topics, (source, target))
+            with open_clusters(flow, PATIENCE_SECONDS) as both:
+                check_topics(flow, config.state_dir, unnamed, topics, both)
     except ClusterError as error:
         return unknown(what, str(error))
     except ReplicationError as error:

@@ -11,7 +11,7 @@ from replication.control.partitions import PATIENCE_SECONDS
 from replication.control.plan import find_internal_topics
 from replication.errors import GuardError, ReplicationError
 from replication.features.doctor.check_result import CheckResult, failed, told, unknown
-from replication.kafka.cluster import Cluster, Rejections
+from replication.kafka.cluster import Cluster, Rejections, open_clusters
 from replication.kafka.diagnosis import CallError
 from replication.topics.acls import YOURS
 from replication.topics.topic_plan import TopicPlan
@@ -54,14 +54,7 @@ def look_at_flow(
     found, ids = list[CheckResult](), dict[str, str]()
     count: int | None = None
     try:
-        with (
-            Cluster(
-                config.source.alias, config.source.admin, patience_s=PATIENCE_SECONDS
-            ) as source,
-            Cluster(
-                config.target.alias, config.target.admin, patience_s=PATIENCE_SECONDS
-            ) as target,
-        ):
+        with open_clusters(config, PATIENCE_SECONDS) as (source, target):
             ids = {cluster.alias: cluster.cluster_id() for cluster in (source, target)}
             plan = look(config, source, target)
             count = len(plan.partitions)

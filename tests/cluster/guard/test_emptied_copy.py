@@ -6,7 +6,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.control.plan import Histories, plan_flow
-from replication.control.starts import StoredMap, open_clusters
+from replication.control.starts import StoredMap
+from replication.kafka.cluster import open_clusters
 from replication.topics.acls import AclHistory
 from replication.topics.configs import SyncHistory
 from tests.support.flows import RunningFlow, flow_config

@@ -11,11 +11,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.control.plan import Histories, plan_flow
-from replication.control.starts import StoredMap, open_clusters
+from replication.control.starts import StoredMap
 from replication.demo.brokers import Broker
 from replication.demo.topic_log import log_ends
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import GuardError
+from replication.kafka.cluster import open_clusters
 from replication.kafka.reader import read_records
 from replication.model import TopicPartition
 from replication.topics.acls import AclHistory
