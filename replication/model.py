@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Final, Literal, NamedTuple, TypedDict
 
 Mode = Literal["auto", "realtime", "microbatch", "drain"]
 Source = Literal["auto", "shared", "spark"]
@@ -205,6 +205,17 @@ class Topic:
     in_sync: tuple[tuple[int, int], ...] = field(default=(), compare=False)
 
 
+class EventDetails(TypedDict, total=False):
+    """Columns of a row of ``events`` that only some kinds have."""
+
+    group: str
+    topic: str
+    partition: int
+    offset_from: int
+    offset_until: int
+    cluster: str
+
+
 @dataclass(frozen=True, slots=True)
 class NewEvent:
     """An incident that an operator should know about.
@@ -213,7 +224,7 @@ class NewEvent:
         kind: Of its row.
         text: The whole story.
         reaction: How the flow reacts to it.
-        details: Further columns of its row.
+        details: Further columns of its row, those of `EventDetails`.
         cause: Why offsets are lost or repeated, those of *details*; None if none are.
     """
 

@@ -29,16 +29,19 @@ HOST = "127.0.0.1"
 # Below the ephemeral range: the kernel would otherwise sooner or later assign a stopped broker's
 # port to a client that keeps connecting to it, and the client would connect to itself.
 PORTS = range(10_000, 32_000)
+_returned: set[int] = set()  # a broker asks for all its ports before it listens at the first
 
 
 def free_port() -> int:
-    """Returns a port that is free now; another process may still take it first."""
-    free = next((port for port in random.sample(PORTS, 100) if is_free(port)), None)
+    """Returns a port that is free now, each once; another process may still take it first."""
+    tried = (port for port in random.sample(PORTS, 100) if port not in _returned)
+    free = next((port for port in tried if is_free(port)), None)
     if free is None:
         raise SetupError(
             f"no free port on {HOST}: 100 ports between {PORTS.start} and {PORTS.stop} were tried; "
             "check what listens there (ss -ltn)"
         )
+    _returned.add(free)
     return free
 
 

@@ -403,7 +403,7 @@ class Deletions:
                         "deletion-rejected",
                         f"{reason}. The deletion of {replicated.remote} is tried again at every "
                         "round",
-                        replicated=replicated.topic,
+                        topic=replicated.topic,
                         reaction="retry",
                     )
                 continue

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar, cast
 
 from py4j.protocol import Py4JError
 
@@ -28,7 +28,7 @@ from replication.figures.observation import text_of
 from replication.foreign_json import read_json
 from replication.log import Log
 from replication.log_events import Event
-from replication.model import Flow, Job, NewEvent, Position, Reaction, TopicPartition
+from replication.model import EventDetails, Flow, Job, NewEvent, Position, Reaction, TopicPartition
 from replication.offsets.dead_letter import DeadLetterId
 from replication.offsets.guard import Accepted, StartOffset
 from replication.offsets.moved import Moving
@@ -37,6 +37,9 @@ from replication.state.files import LocalFiles, RequestFiles, open_files
 from replication.state.folder import check_begun, job_name, local_path
 from replication.state.locks import find_job_owner
 from replication.state.storage import storage_for
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # of typing since Python 3.11
 
 log = Log(__name__)
 
@@ -75,12 +78,12 @@ class Request:
         """Who asked, and why, for a log; empty if the file does not say."""
         return ": ".join(part for part in (self.by, self.reason) if part)
 
-    def event(self, what: str, reaction: Reaction, **details: str | int) -> NewEvent:
+    def event(self, what: str, reaction: Reaction, **details: "Unpack[EventDetails]") -> NewEvent:
         """Returns the event that says that *what* was requested: by whom, when and why."""
         number = self.path.rpartition("@")[2][:_DIGITS]
         at = text_of(int(number) / 1e9) if number.isdecimal() else "at an unknown time"
         text = f"{what}, requested {at} by {self.origin or 'nobody who is known'}"
-        return NewEvent("requested", text, reaction, details)
+        return NewEvent("requested", text, reaction, cast("Mapping[str, str | int]", details))
 
     def text(self) -> str:
         return json.dumps({"by": self.by, "reason": self.reason, **self.body})

@@ -16,7 +16,7 @@ from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
@@ -27,7 +27,7 @@ from replication.errors import StateError, first_line
 from replication.figures.lag import steady
 from replication.log import Log
 from replication.log_events import Event
-from replication.model import EventKind, Flow, LossCause, NewEvent, Reaction
+from replication.model import EventDetails, EventKind, Flow, LossCause, NewEvent, Reaction
 from replication.spark.hadoop import session_conf
 from replication.spark.session import LateSession, Session, jvm_of, local_spark, small_query_session
 from replication.state.delta import DeltaReader, delta_table
@@ -52,6 +52,9 @@ from replication.state.spark_writer import SparkTable
 from replication.state.storage import Storage, storage_for
 from replication.state.stored_table import Before, Query, Replacement, StoredTable
 from replication.state.table_reader import StateReader
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack  # of typing since Python 3.11
 
 log = Log(__name__)
 
@@ -442,10 +445,12 @@ class Tables:
         text: str,
         *,
         reaction: Reaction,
-        **details: str | int,
+        **details: "Unpack[EventDetails]",
     ) -> None:
         """Records one event, as `record_events` does."""
-        self.record_events(flow, [NewEvent(kind, text, reaction, details)])
+        self.record_events(
+            flow, [NewEvent(kind, text, reaction, cast("Mapping[str, str | int]", details))]
+        )
 
     def record_events(self, flow: Flow, events: Iterable[NewEvent]) -> None:
         """Appends a row to ``events`` for each of *events*, in one commit, and logs it.

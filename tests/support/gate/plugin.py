@@ -29,6 +29,7 @@ LONGEST_BY_HAND_SECONDS: Final = 1800.0
 """A test that may take longer runs by hand only."""
 LAST_START_SECONDS: Final = 120.0  # before the end
 GRACE_SECONDS: Final = 75.0
+MOST_TEXT: Final = 500  # characters of why a test failed
 """After the end, tests that do not end by themselves are ended with their process."""
 
 DECIDED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
@@ -244,6 +245,14 @@ class Gate:
                 terminalreporter.line(f"{outcome.value.upper()} {name}")
         for name in self._verdict.undecided_guarantees:
             terminalreporter.line(f"NOT DECIDED {name}: {self._outcomes[name].value}: a guarantee")
+        # once more and short: the page of CI shows the end of the output, without what is above
+        for report in (
+            *terminalreporter.getreports("error"),
+            *terminalreporter.getreports("failed"),
+        ):
+            crash = getattr(report.longrepr, "reprcrash", None)
+            text = crash.message if crash else str(report.longrepr)
+            terminalreporter.line(f"FAILED {report.nodeid}: {text[:MOST_TEXT]}")
         terminalreporter.line(self._verdict.line)
         for problem in self._verdict.problems:
             terminalreporter.line(f"RED: {problem}", red=True)
