@@ -42,6 +42,7 @@ Event = Literal[
     "dead_letter",
     "dead_letter_copied",
     "dead_letter_not_copied",
+    "dead_letters_not_counted",
     "deletion_rejected",
     "deletions_failed",
     "deletions_in_doubt",

@@ -9,6 +9,7 @@ import json
 import socket
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -62,13 +63,19 @@ class HttpServer(ThreadingHTTPServer):
     request_queue_size = 64
 
     def __init__(
-        self, address: str, port: int, pages: Mapping[str, Page], is_own: Callable[[str], bool]
+        self,
+        address: str,
+        port: int,
+        pages: Mapping[str, Page],
+        is_own: Callable[[str], bool],
+        answered: Callable[[str], None] = lambda _path: None,
     ) -> None:
         host = "127.0.0.1" if address == "localhost" else address
         if isinstance(ipaddress.ip_address(host), ipaddress.IPv6Address):
             self.address_family = socket.AF_INET6
         self.pages = pages
         self.is_own = is_own
+        self.answered = answered
         self._open: dict[socket.socket, float] = {}
         self._lock = threading.Lock()
         super().__init__((host, port), _Handler)
@@ -119,6 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer(self._found())
+        self.server.answered(self.path.partition("?")[0])
 
     do_HEAD = do_GET  # noqa: N815 - the library's names
 
@@ -223,6 +231,9 @@ def _line(what: str, turned_at: float | None) -> str:
 RETRY_SECONDS: Final = 5.0
 """Between two looks at a port that another process has."""
 
+LAST_SCRAPE_SECONDS: Final = 15.0
+"""How long the end of a job that was stopped waits for Prometheus, which else takes it for down."""
+
 READY: Final = frozenset[FlowState]({"running", "draining", "standby", "paused"})
 """States in which a flow does what it was asked to."""
 
@@ -247,8 +258,9 @@ def served(
         names=(*allowed, metrics.listen, socket.gethostname()),
         takes_addresses=not is_loopback(metrics.listen),
     )
+    scrapes = _Scrapes()
     pages = _pages(metrics, look, pulse)
-    start = partial(HttpServer, metrics.listen, metrics.port, pages, own)
+    start = partial(HttpServer, metrics.listen, metrics.port, pages, own, scrapes.note)
     serving = threading.Thread(
         target=_serve, args=(metrics, start, ended), name="metrics", daemon=True
     )
@@ -256,7 +268,34 @@ def served(
     try:
         yield
     finally:
+        if flows := look():
+            is_stopped = all(observed.state == "stopped" for observed in flows)
+            scrapes.await_last(LAST_SCRAPE_SECONDS if is_stopped else 0.0)
         ended.set()
+
+
+class _Scrapes:
+    """When /metrics was asked for the last two times."""
+
+    def __init__(self) -> None:
+        self._times = deque[float](maxlen=2)
+        self._asked = threading.Condition()
+
+    def note(self, path: str) -> None:
+        if path != "/metrics":
+            return
+        with self._asked:
+            self._times.append(time.monotonic())
+            self._asked.notify_all()
+
+    def await_last(self, most_seconds: float) -> None:
+        """Waits for one more, if the next one is due within *most_seconds*."""
+        with self._asked:
+            if self._times.maxlen == len(self._times):
+                before, last = self._times
+                due_in = 2 * last - before - time.monotonic()
+                if -1.0 < due_in < most_seconds:
+                    self._asked.wait(due_in + 1.0)
 
 
 def _serve(metrics: MetricsConfig, start: Callable[[], HttpServer], ended: threading.Event) -> None:

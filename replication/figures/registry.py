@@ -226,6 +226,15 @@ FIGURES: Final[tuple[Figure, ...]] = (
         "Source offsets lost or repeated by a decision; the events name the topics.", ("cause",),
     ),
     Figure(
+        "given_up_timestamp_seconds", "gauge", "seconds",
+        "When such a decision was made last, also one whose offsets nobody can count; 0 if none "
+        "was since the process began.", ("cause",),
+    ),
+    Figure(
+        "dead_letters", "gauge", "records",
+        "Records that could not be copied, and wait as dead letters.", levels=_FLOW,
+    ),
+    Figure(
         "retention_headroom_seconds", "gauge", "seconds",
         "Until the source deletes records that are not copied; only of topics that lag.",
         ("topic",), levels=_BOTH,
@@ -376,12 +385,13 @@ BOUNDED: Final = MappingProxyType[str, tuple[str, ...]](
         "restarts_total": get_args(Part),
         "events_total": get_args(EventKind),
         "given_up_offsets_total": get_args(LossCause),
+        "given_up_timestamp_seconds": get_args(LossCause),
         "state_write_failures_total": get_args(Table),
         "state_write_seconds_total": get_args(Table),
         "state_writes_total": get_args(Table),
     }
 )
-"""Counters with one bounded label, and its values. Each exists with 0 from the start: a series that
+"""Figures with one bounded label, and its values. Each exists with 0 from the start: a series that
 appears with its first event never makes Prometheus' ``increase`` fire."""
 
 

@@ -370,7 +370,8 @@ def _events(tp: TopicPartition, found: Verdict, void: str | None) -> list[NewEve
         at = found.position.upstream
         first, end = found.lost or found.repeated or (at, at)
         columns |= {"offset_from": first, "offset_until": end}
-        cause = found.refusal.cause
+        gives_up = found.lost or found.repeated or found.deleted or found.unknown
+        cause = found.refusal.cause if gives_up else None
         return [NewEvent("jumped", found.text(tp), found.decided_by, columns, cause)]
     if isinstance(found, StartFresh) and void:
         text = f"{void}; {tp} is copied again, {_from(found.position)}"

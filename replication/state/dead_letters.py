@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
+from replication.errors import StateError
+from replication.log import Log
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetter, DeadLetterId
 from replication.state.stored_table import literal, names
@@ -18,6 +20,8 @@ from replication.state.table_reader import StateReader
 
 if TYPE_CHECKING:  # it loads pyspark, which the command dead-letters does without
     from replication.state.tables import Tables
+
+log = Log(__name__)
 
 DEAD_LETTERS: Final = "dead_letters"
 KEYS: Final = ("topic", "topic_id", "partition", "source_offset")
@@ -136,6 +140,15 @@ class DeadLetterTable:
         self._tables = tables
         self._reader = reader
         self._flow = flow
+        self._count()
+
+    def _count(self) -> None:
+        waiting = None
+        try:
+            waiting = sum(one.letters for one in waiting_letters(self._reader, self._flow))
+        except StateError as error:
+            log.bind(self._flow).warning("dead_letters_not_counted", text=error)
+        self._tables.counts.set_letters(self._flow, waiting)
 
     def place(self, letter: DeadLetterId) -> str | None:
         """Returns the place of *letter* as its row has it; None if there is no row."""
@@ -149,6 +162,11 @@ class DeadLetterTable:
     def add(self, letter: DeadLetter, place: str, state: LetterState = "waiting") -> None:
         """Appends a row; durable when this returns."""
         self._tables.append(DEAD_LETTERS, [row_of(letter, place, state)])
+        counts = self._tables.counts
+        if (waiting := counts.events(self._flow).letters) is None:
+            self._count()
+        else:
+            counts.set_letters(self._flow, waiting + (1 if state == "waiting" else -1))
 
     def letters(self) -> dict[DeadLetterId, KeptLetter]:
         """Returns all letters, also those that were copied again."""

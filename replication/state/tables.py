@@ -11,7 +11,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timezone
 from functools import partial
 from pathlib import Path
@@ -71,13 +71,16 @@ class EventCounts:
     Attributes:
         kinds: How many there are of each kind.
         given_up: Source offsets lost or repeated by decisions, by cause.
-        given_up_at: When the last of them was, in `steady` time; None if there was none.
+        given_up_at: When the last such decision was, in `steady` time, by cause; also of those
+            whose offsets nobody can count.
+        letters: How many dead letters wait; None if that is not known.
         last: The last ones, each with its time in epoch seconds, the oldest first.
     """
 
     kinds: Counter[str] = field(default_factory=Counter)
     given_up: Counter[LossCause] = field(default_factory=Counter)
-    given_up_at: float | None = None
+    given_up_at: dict[LossCause, float] = field(default_factory=dict)
+    letters: int | None = None
     last: deque[tuple[float, NewEvent]] = field(default_factory=lambda: deque(maxlen=LAST))
 
 
@@ -111,9 +114,13 @@ class Counts:
             if event.cause is not None:
                 span = (event.details.get(key, 0) for key in ("offset_until", "offset_from"))
                 until, start = map(int, span)
-                if (given_up := max(0, until - start)) > 0:
-                    counts.given_up[event.cause] += given_up
-                    counts.given_up_at = steady()
+                counts.given_up[event.cause] += max(0, until - start)
+                counts.given_up_at[event.cause] = steady()
+
+    def set_letters(self, flow: Flow, waiting: int | None) -> None:
+        """Notes how many dead letters of *flow* wait; None if that is unknown."""
+        with self._lock:
+            self._events[flow].letters = waiting
 
     @contextmanager
     def write(self, table: str) -> Iterator[None]:
@@ -135,8 +142,12 @@ class Counts:
         with self._lock:
             found = self._events[flow]
             last = deque(found.last, LAST)
-            return EventCounts(
-                Counter(found.kinds), Counter(found.given_up), found.given_up_at, last
+            return replace(
+                found,
+                kinds=Counter(found.kinds),
+                given_up=Counter(found.given_up),
+                given_up_at=dict(found.given_up_at),
+                last=last,
             )
 
     def writes(self) -> Mapping[str, WriteCounts]:

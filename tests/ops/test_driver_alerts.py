@@ -121,3 +121,7 @@ def test_what_happens_to_a_driver_is_alerted(
             clears("DriverDown")
             clears("DrainOverdue")
             wait_until(lambda: len(prometheus.query(state)) == 2, SECONDS)
+        # it was stopped: for as long as nothing answers, nobody is called
+        is_down = f'max_over_time(up{{instance="{driver}"}}[5s]) == 0'
+        wait_until(lambda: prometheus.query(is_down), SECONDS)
+        assert not prometheus.fires("DriverDown", instance=driver)

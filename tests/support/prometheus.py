@@ -172,6 +172,9 @@ SOONER = {
     "GroupPositionOld": ("> 300", "> 5"),
     "DrainOverdue": ("> 86400", "> 5"),
     "Restarting": ("> 3", "> 0"),
+    "RecordsGivenUp": ("< 600", "< 15"),
+    "FreshnessBurnsFast": ("0.8 * 12", "0"),  # any history
+    "FreshnessBurnsSlowly": ("0.8 * 12", "0"),
 }
 """Limits of alerts that only time reaches, and those of a test. promtool tests the real ones."""
 

@@ -21,7 +21,7 @@ from replication.app.http_server import (
 )
 from replication.config.metrics_settings import MetricsConfig
 from replication.demo.brokers import free_port
-from replication.figures.observation import Observation, observation
+from replication.figures.observation import FlowState, Observation, observation
 from replication.flows.flow_metrics import FlowMetrics
 from replication.model import Flow
 from tests.support.observed import A_TO_B, NOW, observed
@@ -195,6 +195,30 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
     assert len(said) == 1
     assert "Write another metrics.port" in said[0]
     assert f"cannot listen on 127.0.0.1:{port}: Address already in use" in said[0]
+
+
+@pytest.mark.parametrize(("state", "is_awaited"), [("stopped", True), ("failed", False)])
+def test_a_stopped_job_ends_behind_one_more_scrape(state: FlowState, *, is_awaited: bool) -> None:
+    """A target that has gone without a word looks as if it were down."""
+    every, flows, scraped = 2.0, [observed()], list[str]()
+    ended = threading.Event()
+
+    def scrape() -> None:
+        while not ended.wait(every):
+            with suppress(OSError):
+                scraped.append(get(port, "/metrics")[1])
+
+    with ExitStack() as job:
+        port = job.enter_context(running(flows))
+        prometheus = threading.Thread(target=scrape)
+        prometheus.start()
+        wait_until(lambda: len(scraped) == 2, 10)
+        flows[:] = [observed(state=state)]
+    ended.set()
+    prometheus.join()
+
+    said = f'state="{state}",target="B"}} 1.0'
+    assert any(said in page for page in scraped) == is_awaited
 
 
 def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) -> None:

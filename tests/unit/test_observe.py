@@ -295,11 +295,22 @@ def test_offsets_given_up_are_counted_by_cause() -> None:
     assert [event.kind for _, event in found.last] == ["jumped", "waiting"]
 
 
-def test_a_decision_that_gives_nothing_up_is_no_condition() -> None:
+def test_a_decision_whose_offsets_nobody_can_count_is_one_too() -> None:
     counts = Counts()
     details: dict[str, str | int] = {"offset_from": 7, "offset_until": 7}
+    counts.add_event(FLOW, NewEvent("jumped", "", "accept", details))
+    assert counts.events(FLOW).given_up_at == {}, "it gives nothing up"
+
     counts.add_event(FLOW, NewEvent("jumped", "", "accept", details, "source-recreated"))
-    assert counts.events(FLOW).given_up_at is None
+    assert counts.events(FLOW).given_up_at.keys() == {"source-recreated"}
+
+
+def test_records_that_an_operator_has_rewound_are_no_condition() -> None:
+    moved = EventCounts(given_up=Counter({"moved": 7}), given_up_at={"moved": 1000.0})
+    decided = EventCounts(given_up_at={"source-recreated": 1000.0, "moved": 1000.0})
+    assert Conditions().look(observer(events=moved)) == ()
+    (condition,) = Conditions().look(observer(events=decided))
+    assert condition.text.startswith("records that nobody can count were lost")
 
 
 def observer(at: float = 1000.0, **changes: object) -> FlowFacts:
@@ -346,7 +357,7 @@ def stalled(at: float) -> Figures:
             "target-keeps-less",
         ),
         (observer(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
-        (observer(events=EventCounts(Counter({"dead-letter": 1}))), "dead-letters"),
+        (observer(events=EventCounts(letters=1)), "dead-letters"),
         (
             observer(
                 topics=(

@@ -127,19 +127,21 @@ def _of_topics(facts: FlowFacts) -> Iterator[Found]:
     for name, text in facts.keeps_less.items():
         step = f"change these settings of its copy on {facts.flow.target}, or accept the loss"
         yield "target-keeps-less", name, text, step
-    kept = facts.events.kinds["dead-letter"] - facts.events.kinds["dead-letter-copied"]
-    if kept > 0:
-        text = f"{kept} records could not be copied since the process began, and wait as letters"
+    if facts.events.letters:
+        text = f"{facts.events.letters} records could not be copied, and wait as letters"
         yield "dead-letters", None, text, "python -m replication dead-letters FILE"
     lag = facts.figures.get("unpaused_lag_seconds", 0.0)  # a pause is no delay of the flow's
     if lag > facts.slo_lag_seconds:
         text = f"the oldest record that waits has waited for {lag:.0f} s"
         step = _quota_step(facts) or f"{status}; conf/docs/troubleshooting.md"
         yield "lag-above-slo", None, text + _throttled(facts), step
-    if facts.events.given_up_at and facts.at - facts.events.given_up_at < DAY_SECONDS:
-        count = sum(facts.events.given_up.values())
-        text = f"{count} source offsets were lost or repeated by decision in the last day"
-        yield "offsets-given-up", None, text, "see the events `jumped` for topics and offsets"
+    # what an operator has moved is what he wanted
+    decided = {cause: at for cause, at in facts.events.given_up_at.items() if cause != "moved"}
+    if decided and facts.at - max(decided.values()) < DAY_SECONDS:
+        count = sum(facts.events.given_up[cause] for cause in decided)
+        what = f"{count} source offsets" if count else "records that nobody can count"
+        text = f"{what} were lost or repeated by decision in the last day"
+        yield "offsets-given-up", None, text, "python -m replication events FILE --kind jumped"
 
 
 def _throttled(facts: FlowFacts) -> str:

@@ -525,6 +525,8 @@ class FlowObserver:
         rates = self._rates(now, copying)
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
         figures |= _of_metrics(now, metrics, ahead) | {"schemas_waiting": float(len(awaited))}
+        if (letters := self.context.tables.counts.events(self.config.flow).letters) is not None:
+            figures["dead_letters"] = letters
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
         labelled = self._labelled(metrics, standings, reported)
         facts = self._facts(metrics, figures, topics, groups, reported)
@@ -621,6 +623,9 @@ class FlowObserver:
             "restarts_total": {"records": metrics.copying.restarts},
             "events_total": events.kinds,
             "given_up_offsets_total": {str(cause): n for cause, n in events.given_up.items()},
+            "given_up_timestamp_seconds": {
+                str(cause): at + jumped() for cause, at in events.given_up_at.items()
+            },
             "state_writes_total": {table: one.commits for table, one in writes.items()},
             "state_write_failures_total": {table: one.failures for table, one in writes.items()},
             "state_write_seconds_total": {table: one.seconds for table, one in writes.items()},
