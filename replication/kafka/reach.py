@@ -317,6 +317,7 @@ class Silence(ClientFailure):
 
 
 MUTE: Final = Silence("_TIMED_OUT", "timed out")
+NAMELESS: Final = Silence("_RESOLVE", "unknown host (no name server has answered)")
 CLOSED: Final = Silence("_TRANSPORT", "closed the connection, or is no broker", is_open=True)
 
 
@@ -363,6 +364,9 @@ class Reach:
 
         def ask_it() -> None:
             try:
+                with suppress(OSError, ValueError):  # it meets the same again, and tells it
+                    socket.getaddrinfo(*place_of(address))
+                answer.set_running_or_notify_cancel()  # its name server has answered
                 answer.set_result(_silence_of(address, is_tls=self._is_tls))
             except BaseException as error:  # noqa: BLE001 - raised again for whoever waits
                 answer.set_exception(error)
@@ -372,16 +376,18 @@ class Reach:
 
     def _look_at_all(self) -> Silence | None:
         asked = {self.ask(address): address for address in self._addresses[:MOST_ADDRESSES]}
-        found = dict.fromkeys(asked.values(), MUTE)
+        found: dict[str, Silence] = {}
         # a name server may keep a look waiting for longer than any address
         with suppress(TimeoutError):
             for answer in as_completed(asked, ANSWER_SECONDS + LOOK_SECONDS):
                 if (silence := answer.result()) is None:
                     return None
                 found[asked[answer]] = silence
+        for answer, address in asked.items():
+            found.setdefault(address, MUTE if answer.running() or answer.done() else NAMELESS)
         codes = {silence.code for silence in found.values()}
         order = (code for code in PATIENCE_SECONDS if code in codes)
-        text = "; ".join(f"{address}: {silence.text}" for address, silence in found.items())
+        text = "; ".join(f"{address}: {found[address].text}" for address in asked.values())
         return Silence(next(order), text, any(silence.is_open for silence in found.values()))
 
     @property

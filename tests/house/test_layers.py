@@ -34,7 +34,8 @@ LIBRARIES = {
     "serve": {"anyio", "fastapi", "jinja2", "pydantic", "starlette", "uvicorn"},
     "flows": {"pyspark", "py4j"},
     "positions": {"pyspark", "py4j"},
-    "state": {"pyspark", "py4j", "deltalake", "arro3", "obstore"},
+    # typing_extensions is for mypy alone, which brings it
+    "state": {"pyspark", "py4j", "deltalake", "arro3", "obstore", "typing_extensions"},
     "spark": {"pyspark", "py4j"},
     "kafka": {"confluent_kafka", "pyspark", "py4j"},
     "config": {"yaml"},
@@ -233,8 +234,7 @@ def test_a_door_is_used(door: str) -> None:
 def test_a_folder_uses_its_own_libraries_only(module: str) -> None:
     roots = {name.partition(".")[0] for name in imports(MODULES[module])}
 
-    # typing_extensions is for mypy alone, which brings it
-    foreign = roots - sys.stdlib_module_names - {"replication", "typing_extensions"}
+    foreign = roots - sys.stdlib_module_names - {"replication"}
     assert foreign - LIBRARIES.get(folder(module), set()) == set()
 
 

@@ -114,6 +114,31 @@ def test_a_name_that_nobody_knows_is_told_from_a_port_that_nobody_has() -> None:
     assert silence.code == "_RESOLVE"
 
 
+@pytest.mark.usefixtures("quick")
+def test_a_name_server_that_does_not_answer_is_told_from_a_broker_that_does_not(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, answers = socket.getaddrinfo, threading.Event()
+
+    def wait(host: str, *rest: int, **options: int) -> object:
+        if host == "late.invalid":
+            answers.wait(10)
+        return asked(host, *rest, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", wait)
+    listener.answer = None
+
+    alone = Reach("late.invalid:9092", is_tls=False).look()
+    both = Reach(f"late.invalid:9092,{listener.address}", is_tls=False).look()
+    answers.set()
+
+    assert alone is not None
+    assert (alone.code, "no name server has answered" in alone.text) == ("_RESOLVE", True)
+    assert both is not None
+    assert f"{listener.address}: timed out" in both.text
+    assert both.code == "_TIMED_OUT"
+
+
 def test_a_listener_that_refuses_our_kind_of_tls_answers(listener: Listener) -> None:
     alert = b"\x15\x03\x03\x00\x02\x02\x28"  # a fatal handshake_failure
     listener.answer = None

@@ -29,8 +29,8 @@ LONGEST_BY_HAND_SECONDS: Final = 1800.0
 """A test that may take longer runs by hand only."""
 LAST_START_SECONDS: Final = 120.0  # before the end
 GRACE_SECONDS: Final = 75.0
-MOST_TEXT: Final = 500  # characters of why a test failed
 """After the end, tests that do not end by themselves are ended with their process."""
+MOST_TEXT: Final = 500  # characters of why a test failed
 
 DECIDED: Final = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED)
 """Other exit codes of pytest are final: a wrong call, an error of its own, Ctrl-C."""
