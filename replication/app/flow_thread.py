@@ -4,12 +4,13 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from replication.app.run_history import JobOutcome
-from replication.errors import ReplicationError
+from replication.errors import FlowError, ReplicationError
 from replication.log import Log
 from replication.model import Flow, NewEvent
+from replication.spark.session import has_jvm_ended
 from replication.state.locks import JobLocks
 from replication.state.requests import POLL_SECONDS, StopRequests
 
@@ -18,6 +19,13 @@ log = Log(__name__)
 REMIND_SECONDS = 60.0
 TOGETHER_SECONDS = 30.0
 """How long a flow that has ended waits for others, so that one commit gives all leases back."""
+
+
+JVM_HAS_ENDED: Final = (
+    "the driver's JVM ended without a word: it was killed, by hand or by the system for lack of "
+    "memory; the last line of spark-submit.sh or of the platform has the signal; starting the job "
+    "again is safe"
+)
 
 
 class WhenEnded(Protocol):
@@ -76,12 +84,14 @@ class FlowThread(threading.Thread):
     def _run(self) -> None:
         try:
             self._work(self.stop)
-        except ReplicationError as error:
-            self.failure = Failure(self.flow, error, time.monotonic())
-            self.log.error("flow_failed", text=error)
         except BaseException as error:  # the thread's edge: nothing above would see it
-            self.failure = Failure(self.flow, error, time.monotonic())
-            self.log.exception("flow_failed", text="internal error, please report it")
+            # whatever failed first when the JVM was killed says nothing of it
+            known = FlowError(JVM_HAS_ENDED) if has_jvm_ended() else error
+            self.failure = Failure(self.flow, known, time.monotonic())
+            if isinstance(known, ReplicationError):
+                self.log.error("flow_failed", text=known)
+            else:
+                self.log.exception("flow_failed", text="internal error, please report it")
         else:
             self.log.info("flow_ended")
 

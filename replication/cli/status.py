@@ -34,11 +34,12 @@ from replication.control.flow_answers import (
     LoggedEvent,
     behind,
     flow_lag,
+    is_of_before,
     read_events,
 )
 from replication.control.status import End, OpenTrouble
 from replication.errors import ClusterError, NoAnswerError, ReplicationError, UnhealthyError
-from replication.figures.lag import utc
+from replication.figures.lag import duration_text, utc
 from replication.figures.observation import (
     ENDED,
     Condition,
@@ -62,8 +63,7 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
     entry = answer.last.entry
     if entry is not None:
         if figures := figures_line(entry.observed):
-            late = entry.said_at - entry.observed.as_of
-            yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > entry.patience else "")
+            yield f"  {figures}" + (f"   ({age})" if (age := figures_age(answer)) else "")
         if limits := limits_line(entry.observed):
             yield f"  {limits}"
         if waiting := entry.observed.figures.get("schemas_waiting"):
@@ -84,6 +84,17 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
         yield f"  {_end(by_tables.end)}"
     if by_tables is None and entry is None and answer.no_tables:
         yield f"  its tables cannot be read: {answer.no_tables}"
+
+
+def figures_age(answer: FlowAnswer) -> str:
+    """Returns how old the figures are of a flow that was heard; "" if they are those of now."""
+    entry = answer.last.entry
+    if entry is None:
+        return ""
+    late = entry.said_at - entry.observed.as_of
+    if is_of_before(answer.state):
+        return f"of {duration_text(late + (answer.age or 0))} before"
+    return f"of {duration_text(late)} before" if late > entry.patience else ""
 
 
 def first_line(answer: FlowAnswer) -> str:
@@ -113,8 +124,7 @@ def _by_tables(answer: FlowAnswer) -> str:
         case "drained" | "stopped" | "failed":
             return f"{answer.state}: {taken}, and has not given it back"
         case "silent":
-            gone = "and was killed, paused or cut off since"
-            return f"silent: {answer.why}; last word: {taken}, {gone}"
+            return f"silent: {answer.why}; last word: {taken}"
     return f"unknown: {taken}; whether it lives is not known: {answer.why}"
 
 
@@ -385,6 +395,8 @@ def lag(
     for one in lags:
         flow, chosen = one.answer.flow, one.topics
         say(f"{flow}: {first_line(one.answer)}")
+        if age := figures_age(one.answer):
+            say(f"  what follows is {age}")
         if chosen and partitions:
             print_table(f"partitions of {flow}", PARTITION_HEADINGS, _partition_rows(chosen))
         elif chosen:

@@ -187,6 +187,18 @@ LATEST: Final = datetime(9999, 12, 31, tzinfo=timezone.utc)
 _SPAN: Final = (EARLIEST - EPOCH).total_seconds(), (LATEST - EPOCH).total_seconds()
 
 
+def duration_text(seconds: float) -> str:
+    """Returns *seconds* in their two greatest units: ``12 s``, ``3 min 32 s``, ``2 d``."""
+    left, found = max(0, round(seconds)), list[str]()
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            found.append(f"{count} {unit}")
+        if found and (not count or len(found) == 2):  # noqa: PLR2004 - units
+            break
+    return " ".join(found) or "0 s"
+
+
 def utc(seconds: float) -> datetime:
     """Returns epoch *seconds* as a time in UTC, to the millisecond; the only way from one to it.
 

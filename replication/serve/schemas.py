@@ -198,6 +198,7 @@ class ClusterOfFlowsDocument(Model):
 
     name: str
     bootstrap_servers: str | None
+    unanswered: str | None = Field(description="Why it does not answer this server.")
     seen: list["ClusterSeenDocument"]
 
 
@@ -205,7 +206,7 @@ class ClusterSeenDocument(Model):
     """What the owner of a flow says of a cluster."""
 
     flow: FlowNameDocument
-    reachable: bool
+    reachable: bool | None = Field(description="null while nothing newer is known of the flow.")
     since: Time | None
     clock_skew_seconds: float | None
 

@@ -12,9 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replication.config.tree import MirrorConfig
-from replication.control.flow_answers import FlowAnswer, FlowAnswers
+from replication.control.flow_answers import (
+    FlowAnswer,
+    FlowAnswers,
+    Health,
+    health_of_flow,
+    is_of_before,
+)
 from replication.errors import ReplicationError
-from replication.figures.observation import ENDED, Observation, TopicFigures
+from replication.figures.observation import Observation, TopicFigures
 from replication.log import Log
 from replication.model import Flow
 from replication.serve.charts import Point
@@ -49,6 +55,9 @@ class FlowSnapshot:
         text: Why nothing is known, or why it is silent; else "".
         by_tables: What the tables say of its state, where nothing was heard; "" if they do not.
         standbys: How many processes of other machines wait to take it over; None if none is known.
+        is_whole: Whether its parts that run as jobs of their own are well.
+        has_troubles: Whether the tables tell of something that is not replicated.
+        unanswered: Why its target does not answer this process; "" if it does.
     """
 
     flow: Flow
@@ -57,6 +66,9 @@ class FlowSnapshot:
     text: str = ""
     by_tables: str = ""
     standbys: int | None = None
+    is_whole: bool = True
+    has_troubles: bool = False
+    unanswered: str = ""
 
     @property
     def state(self) -> str:
@@ -66,11 +78,16 @@ class FlowSnapshot:
         return self.observation.state if self.observation else self.by_tables or "unknown"
 
     @property
+    def health(self) -> Health:
+        """How healthy the flow is now."""
+        return health_of_flow(
+            self.state, self.observation, is_whole=self.is_whole, has_troubles=self.has_troubles
+        )
+
+    @property
     def is_stale(self) -> bool:
-        """Whether the figures are not those of now. Those of a flow that has ended never change."""
-        if self.observation is None:
-            return True
-        return self.is_silent and self.observation.state not in ENDED
+        """Whether the figures are not those of now."""
+        return self.observation is None or is_of_before(self.state)
 
 
 Look = Callable[[Flow], FlowSnapshot]
@@ -263,7 +280,15 @@ class Listening(AbstractContextManager["Listening"]):
 def seen_of(answer: FlowAnswer) -> FlowSnapshot:
     """Returns what an answer says of a flow."""
     entry = answer.last.entry
-    text = answer.why if entry else "; ".join(filter(None, (answer.why, answer.last.why_not)))
-    observed = entry.observed if entry else None
-    is_silent = answer.state == "silent"
-    return FlowSnapshot(answer.flow, observed, is_silent, text, str(answer.state), answer.standbys)
+    reasons = dict.fromkeys((answer.why, "" if entry else answer.last.why_not))
+    return FlowSnapshot(
+        answer.flow,
+        answer.heard,
+        answer.state == "silent",
+        "; ".join(filter(None, reasons)),
+        str(answer.state),
+        answer.standbys,
+        answer.is_whole,
+        answer.has_troubles,
+        "" if answer.group.denied else answer.group.reason,
+    )

@@ -1,17 +1,26 @@
 """How a flow is, by its last word, the group of its lease, and the tables."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
 from replication.cli.status import flow_lines
-from replication.control.flow_answers import FlowAnswer, LastStatus, judge, judge_by_tables
+from replication.control.flow_answers import (
+    FlowAnswer,
+    LastStatus,
+    SeenState,
+    judge,
+    judge_by_tables,
+)
 from replication.control.lease_groups import Answer, LeaseGroup
 from replication.control.status import End, FlowStatus
 from replication.control.written import Process
-from replication.figures.observation import FlowState, Observation
+from replication.figures.observation import ClusterFigures, FlowState, Observation
 from replication.figures.status_store import StatusEntry
 from replication.model import Flow
+from replication.serve.answers import clusters_of, flow_answer
+from replication.serve.snapshots import seen_of
 from replication.state.executions import Ending
 
 FLOW = Flow("A", "B")
@@ -20,7 +29,8 @@ NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
 
 def word(state: FlowState, member: str = "me") -> StatusEntry:
     """What was said last; the next word is due after 5 s."""
-    return StatusEntry(Observation(FLOW, 1.0, state, 1.0), 1, member, 5.0, 1.0)
+    clusters = (ClusterFigures("A", is_reachable=True),)
+    return StatusEntry(Observation(FLOW, 1.0, state, 1.0, clusters=clusters), 1, member, 5.0, 1.0)
 
 
 def group(*members: str) -> LeaseGroup:
@@ -106,6 +116,42 @@ def test_who_else_is_in_the_group_of_the_lease_stands_by(
     said: StatusEntry | None, witness: LeaseGroup, expected: int | None
 ) -> None:
     assert FlowAnswer(FLOW, "running", "", LastStatus(said), 1.0, witness).standbys == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "expected"),
+    [
+        ("running", word("running"), "ok"),
+        ("silent", word("running"), "bad"),
+        ("failed", word("failed"), "bad"),
+        ("stopped", word("stopped"), "ok"),
+        ("running", None, "unknown"),
+        ("drained", None, "ok"),
+        ("unknown", None, "unknown"),
+    ],
+)
+def test_health_is_of_now_for_commands_and_for_whoever_serves(
+    state: SeenState, said: StatusEntry | None, expected: str
+) -> None:
+    answer = FlowAnswer(FLOW, state, "why", LastStatus(said), 67.0, UNKNOWN)
+    seen = seen_of(answer)
+    served = flow_answer(seen)
+
+    assert (answer.health, seen.health, served["health"] or "unknown") == (expected,) * 3
+    assert served["stale"] is (state != "running" or said is None)
+    assert seen.unanswered == UNKNOWN.reason
+    reachable = [row["reachable"] for _, row in clusters_of([seen])]
+    assert reachable == ([] if said is None else [True if state == "running" else None])
+
+
+def test_figures_of_before_have_their_age_and_the_silent_cluster_its_name() -> None:
+    figures = {"lag_records": 7.0, "lag_seconds": 2.0}
+    said = replace(word("running"), observed=replace(word("running").observed, figures=figures))
+    state, why = judge(said, UNKNOWN, 212)
+    lines = list(flow_lines(FlowAnswer(FLOW, state, why, LastStatus(said), 212.0, UNKNOWN)))
+
+    assert "cluster B does not answer" in lines[0]
+    assert lines[1].endswith("(of 3 min 32 s before)")
 
 
 def test_what_never_ran_is_unknown() -> None:
