@@ -32,6 +32,10 @@ TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
 
 
+Gone = tuple[str, str]
+"""What became of a topic that was deleted or created again, and what to run about it."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the loop does since a time, in epoch seconds, and why it waits; "" if it does not."""
@@ -134,6 +138,7 @@ class FlowMetrics:
             may take long, so that nobody expects it to turn.
         ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
         losses: Why the target does not keep what the source keeps, by topic.
+        gone: What became of topics that were deleted, or created again, and are not copied since.
         limits: The limits in force, as the executors were told last.
         told_limits: Those of them that cover a running topic, in the order of the executors' JVM.
     """
@@ -147,6 +152,7 @@ class FlowMetrics:
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
         self.losses: Mapping[str, str] = {}
+        self.gone: Mapping[str, Gone] = {}
         self.limits: tuple[Limit, ...] = ()
         self.told_limits: tuple[Limit, ...] = ()
         self._said = set[str]()
@@ -282,6 +288,14 @@ class FlowMetrics:
         others = {topic: text for topic, text in self.losses.items() if topic not in topics}
         self.losses = {**others, **losses}
         return news
+
+    def lose(self, gone: Mapping[str, Gone]) -> None:
+        """Notes what became of topics that are *gone*, until they are found again."""
+        self.gone = {**self.gone, **gone}
+
+    def find_again(self, topics: Collection[str]) -> None:
+        """Notes that *topics* are copied, set aside or left out by now, as the loop says."""
+        self.gone = {topic: told for topic, told in self.gone.items() if topic not in topics}
 
     def looked(self) -> None:
         """Notes that the loop has just taken all that executors have reported."""

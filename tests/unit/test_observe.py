@@ -141,6 +141,37 @@ def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() ->
     assert own.figures["lag_records"] == 5
 
 
+def test_of_a_deleted_topic_no_lag_is_known_and_it_is_not_copied() -> None:
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(metrics.look().copying)
+    partitions.saw(100.0, {TP: 0, OTHER: 0})
+    metrics.add_single(TP, Position(0, 0))
+    look = metrics.look()
+    standings = partitions.look(101.0, look.copying, ())
+    topics.look(101.0, look, standings, None)
+    metrics.lose({"t": ("t was deleted on A", "events FILE"), "v": ("v too", "")})
+    own, other, never = topics.look(102.0, look, standings, None, metrics.gone)
+    metrics.find_again({"t", "v"})
+
+    assert (own.remote, own.state, own.reason) == ("A.t", "deleted", "t was deleted on A")
+    assert not {"lag_records", "lag_seconds"} & own.figures.keys()
+    assert (own.figures["records_total"], other.state, never.state) == (1, "copying", "deleted")
+    again, _ = topics.look(103.0, look, standings, None, metrics.gone)
+    assert (again.state, again.reason, again.figures["lag_records"]) == ("copying", "", 0)
+
+
+def test_a_topic_that_is_not_copied_any_more_is_not_shown_as_copied() -> None:
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    metrics.add_single(TP, Position(1, 1))
+    metrics.end()
+    plan = TopicPlan({"u": "A.u"}, (), {}, (OTHER,), {"u": "2"}, {})
+    metrics.begin(2, "microbatch", plan, {OTHER: Position(0, 0)})
+    look = metrics.look()
+
+    (other,) = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
+    assert (other.topic, look.copying.records["t"]) == ("u", 1)
+
+
 def test_a_process_that_starts_with_a_pause_knows_the_lag_by_the_offset_map() -> None:
     metrics, partitions = FlowMetrics(), Partitions()
     metrics.pause({TP: 3, OTHER: None}, {"t": "A.t", "u": "A.u"})
@@ -337,6 +368,7 @@ def stalled(at: float) -> Figures:
         (observer(figures={"map_age_seconds": 700.0}), "map-old"),
         (observer(silent={"A": "no route"}), "cluster-unreachable"),
         (observer(is_reported=False), "records-not-reported"),
+        (observer(gone={"t": ("t was deleted on A", "topics FILE --exclude t")}), "topic-gone"),
         (observer(restarts=4), "restarting"),
         (observer(skews={"B": Skew(-3600.0, 0.2)}), "clock-skew"),
         (observer(ahead={"t": 3600.0}), "clock-skew"),

@@ -6,7 +6,7 @@ from typing import Final
 
 from replication.figures.lag import Skew, skew_step, skew_text
 from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
-from replication.flows.flow_metrics import Figures
+from replication.flows.flow_metrics import Figures, Gone
 from replication.model import Flow
 from replication.state.tables import EventCounts, WriteCounts
 
@@ -47,6 +47,7 @@ class FlowFacts:
         skews: How far the clock of a cluster is ahead, by alias, as far as it is known.
         ahead: How far times of the source's records are ahead of the machine's clock, by topic.
         heartbeat_age: How long no heartbeat of the source has arrived; None if none is late.
+        gone: What became of topics that were deleted, or created again, and are not copied since.
         keeps_less: Why the target does not keep what the source keeps, by topic.
         throttles: How long a quota makes a request of the flow wait, by alias, in seconds.
     """
@@ -67,6 +68,7 @@ class FlowFacts:
     skews: Mapping[str, Skew] = field(default_factory=dict)
     ahead: Mapping[str, float] = field(default_factory=dict)
     heartbeat_age: float | None = None
+    gone: Mapping[str, Gone] = field(default_factory=dict)
     keeps_less: Mapping[str, str] = field(default_factory=dict)
     throttles: Mapping[str, float] = field(default_factory=dict)
 
@@ -111,6 +113,8 @@ def _of_topics(facts: FlowFacts) -> Iterator[Found]:
             continue
         topics.add(name)
         yield "set-aside", name, str(error), error.command or status
+    for name in facts.gone.keys() - topics:
+        yield "topic-gone", name, *facts.gone[name]
     for topic in facts.topics:
         if topic.state == "stalled":
             text = f"{topic.topic} does not move, although the source has records for it"

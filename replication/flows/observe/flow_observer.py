@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Final, get_args
 
 from replication.config.limits import Limit
@@ -25,7 +26,7 @@ from replication.figures.observation import (
 )
 from replication.figures.registry import BOUNDED, WHOLE_FLOW
 from replication.flows.context import FlowContext
-from replication.flows.flow_metrics import Copying, Figures, GroupRound
+from replication.flows.flow_metrics import Copying, Figures, Gone, GroupRound
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -229,11 +230,13 @@ class Partitions:
 
 # The figures of the topics of one flow, and their sums and rates.
 
+NOTHING: Final[Mapping[str, Gone]] = MappingProxyType({})
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
 QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
 WORST: Final[tuple[TopicState, ...]] = (
     "set-aside",
+    "deleted",
     "leaderless",
     "stalled",
     "lagging",
@@ -256,22 +259,34 @@ class TopicLooks:
         self._last: dict[str, tuple[object, TopicFigures]] = {}  # what it is made of
         self._grown: dict[str, Recent] = defaultdict(Recent)
         self._flow = Recent()
+        self._gone: Collection[str] = ()
         self._latencies: dict[str, Histogram] = {}  # by remote topic, since the process began
         self._seen: dict[str, deque[tuple[float, Histogram]]] = defaultdict(deque)
 
     def look(
-        self, now: float, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
+        self,
+        now: float,
+        metrics: Figures,
+        standings: Iterable[Standing],
+        reported: Reported | None,
+        gone: Mapping[str, Gone] = NOTHING,
     ) -> tuple[TopicFigures, ...]:
-        """Returns the figures of each topic, in the order of their names."""
+        """Returns the figures of each topic, in the order of their names.
+
+        Those *gone* were deleted, or created again: how far they are behind is not known.
+        """
         if reported is not None:
             self._time(now, reported.latencies)
         by_topic: dict[str, list[Standing]] = defaultdict(list)
         for one in standings:
-            by_topic[one.tp.topic].append(one)
+            if one.tp.topic not in gone:
+                by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
         for part, error in metrics.aside.items():
             reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
-        names = sorted(by_topic.keys() | reasons.keys() | metrics.copying.records.keys())
+        self._gone = gone.keys() - reasons.keys()
+        reasons |= {name: gone[name][0] for name in self._gone}
+        names = sorted(by_topic.keys() | reasons.keys())
         found = tuple(
             self._topic(name, now, metrics.copying, by_topic[name], reasons.get(name))
             for name in names
@@ -300,11 +315,13 @@ class TopicLooks:
     def _topic(
         self, name: str, now: float, copying: Copying, standings: list[Standing], reason: str | None
     ) -> TopicFigures:
+        last = self._last.get(name)
         remote = copying.topics.get(name) or copying.paused_topics.get(name)
+        remote = remote or (last and last[1].remote)  # also between two generations
         records, size = copying.records.get(name, 0), copying.bytes.get(name)
         grown = self._grown[name]
         grown.add(now, records, size or 0)
-        made_of, last = (remote, records, size, reason, standings), self._last.get(name)
+        made_of = remote, records, size, reason, standings
         if last is not None and last[0] == made_of and _is_at_rest(last[1]):
             return last[1]
         figures = _sums(grown, records, size if records else 0) | _lag(standings)
@@ -317,7 +334,7 @@ class TopicLooks:
             figures["retention_headroom_seconds"] = self.headroom[name]
         states: set[TopicState] = {one.state for one in standings}
         if reason is not None:
-            states.add("set-aside")
+            states.add("deleted" if name in self._gone else "set-aside")
         state: TopicState = next((one for one in WORST if one in states), "copying")
         partitions = tuple(one.figures() for one in standings)
         latency = self._latency(remote, now)
@@ -519,7 +536,7 @@ class FlowObserver:
         is_waiting = bool(awaited) or any(use.is_waiting for use in uses)
         leaderless = self.context.outages.leaderless
         standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
-        topics = self.topics.look(now, metrics, standings, reported)
+        topics = self.topics.look(now, metrics, standings, reported, self.context.metrics.gone)
         lags = {one.tp: one.lag for one in standings if one.lag is not None}
         groups = self._groups.look(now, metrics.round, self.partitions.ends, lags)
         rates = self._rates(now, copying)
@@ -579,6 +596,7 @@ class FlowObserver:
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
             ahead=_ahead(metrics.copying),
             heartbeat_age=self._late_heartbeats(metrics, figures),
+            gone=self.context.metrics.gone,
             keeps_less={k: v for k, v in self.context.metrics.losses.items() if k not in self.kept},
         )
 
@@ -627,6 +645,7 @@ class FlowObserver:
         }
         states = Counter[TopicState](one.state for one in standings)
         states["set-aside"] += len(metrics.aside)
+        states["deleted"] += len(self.context.metrics.gone)
         found: dict[str, Mapping[str, float]] = {
             name: {value: known[name].get(value, 0) for value in values}
             for name, values in BOUNDED.items()
