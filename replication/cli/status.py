@@ -135,6 +135,9 @@ def figures_line(observed: Observation) -> str:
     if "lag_records" in known:
         seconds = f", {known['lag_seconds']:.1f} s" if "lag_seconds" in known else ""
         parts.append(f"lag {count(known['lag_records'])} records{seconds}")
+    if observed.labelled.get("partitions", {}).get("catching-up"):
+        left = known.get("catch_up_seconds")
+        parts.append("catching up" + (f", {duration_text(left)} left" if left else ""))
     if "records_per_second" in known:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"

@@ -168,11 +168,19 @@ operator has paused all that it copies. The last word of a flow is `drained`, `s
 ENDED: Final = frozenset[FlowState]({"drained", "stopped", "failed"})
 
 TopicState = Literal[
-    "copying", "paused", "lagging", "stalled", "set-aside", "leaderless", "deleted"
+    "copying",
+    "paused",
+    "catching-up",
+    "lagging",
+    "stalled",
+    "set-aside",
+    "leaderless",
+    "deleted",
 ]
 """What a topic or partition does: the worst of its partitions counts for a topic. What an operator
 has paused is so whatever else it would be, and worse than what is copied without a lag. A topic
-that was deleted on a side, or created again, is `deleted` until it is copied again."""
+that was deleted on a side, or created again, is `deleted` until it is copied again. A partition
+that began with nothing on the target is `catching-up`, as long as its first backlog shrinks."""
 
 Answer = Literal["exact", "bounded", "none", "waiting"]
 """How a group's commit in a partition is translated."""

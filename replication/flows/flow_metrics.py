@@ -64,6 +64,7 @@ class Copying:
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
+        first: The generation in which a partition began that had nothing on the target.
         paused: The partitions that operators have paused, with the next offset of each on the
             source by the offset map; None if nothing of it was ever copied.
         paused_topics: Their topics, as in *topics*.
@@ -82,6 +83,7 @@ class Copying:
     restarts: int = 0
     map_written_at: float | None = None
     looked_at: float = 0.0
+    first: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     paused_topics: Mapping[str, str] = field(default_factory=dict)
 
@@ -197,6 +199,7 @@ class FlowMetrics:
             generations=(*old.generations, number),
             topics={**old.topics, **plan.topics},
             positions={**old.positions, **starts},
+            first={**old.first, **{tp: number for tp, at in starts.items() if not at.downstream}},
         )
 
     def pause(

@@ -141,6 +141,39 @@ def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() ->
     assert own.figures["lag_records"] == 5
 
 
+def test_a_first_backlog_is_catching_up_while_it_shrinks_and_late_for_nobody() -> None:
+    metrics, partitions = begun(), Partitions(30.0)
+    partitions.known(metrics.look().copying)
+    partitions.saw(0.0, {TP: 1000, OTHER: 0})
+    partitions.read(TP, 0, -9000.0)
+
+    def look(now: float, copied: int) -> tuple[str, float | None]:
+        metrics.add_single(TP, Position(copied, copied))
+        found = metrics.look()
+        own = partitions.look(now, found.copying, ())
+        topic, _ = TopicLooks().look(now, found, own, None)
+        return topic.state, topic.figures.get("unpaused_lag_seconds")
+
+    assert [look(now, now)[0] for now in (1, 200, 319)] == ["catching-up"] * 3
+    assert look(320, 320) == ("catching-up", None)
+    partitions.saw(330.0, {TP: 2000, OTHER: 0})  # it grows faster than it is copied
+    assert [look(now, now)[0] for now in (330, 440)] == ["catching-up", "lagging"]
+    assert look(451, 1990)[0] == "catching-up"
+    assert look(452, 2000)[0] == "copying"
+    partitions.saw(460.0, {TP: 3000, OTHER: 0})
+    assert look(520, 2500)[0] == "lagging"  # it had caught up
+
+
+def test_a_partition_that_goes_on_where_it_was_is_late_from_the_start() -> None:
+    metrics, partitions = FlowMetrics(), Partitions()
+    plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
+    metrics.begin(1, "microbatch", plan, {TP: Position(7, 5)})
+    partitions.known(metrics.look().copying)
+    partitions.saw(0.0, {TP: 1000})
+
+    assert partitions.look(1.0, metrics.look().copying, ())[0].state == "lagging"
+
+
 def test_of_a_deleted_topic_no_lag_is_known_and_it_is_not_copied() -> None:
     metrics, partitions, topics = begun(), Partitions(), TopicLooks()
     partitions.known(metrics.look().copying)
@@ -313,6 +346,12 @@ def test_a_group_waits_for_a_position_since_its_commit() -> None:
         "rpo_seconds": 2.5,
     }
     assert (h.figures["group_position_age_seconds"], h.figures["group_lag_records"]) == (0.0, 3)
+
+    g, h = groups.look(500.0, replace(round_, at=490.0), ends, lags, {OTHER})
+    assert "group_position_age_seconds" not in g.figures  # its first backlog is on its way
+    assert h.figures["group_position_age_seconds"] == 0.0
+    g, _ = groups.look(501.0, replace(round_, at=490.0), ends, lags)
+    assert g.figures["group_position_age_seconds"] == 11.0
 
 
 def test_offsets_given_up_are_counted_by_cause() -> None:

@@ -3,6 +3,7 @@
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
@@ -114,9 +115,16 @@ class Standing:
 
 
 class Partitions:
-    """The partitions of one flow, look by look."""
+    """The partitions of one flow, look by look.
 
-    def __init__(self) -> None:
+    Args:
+        slo_lag_seconds: A partition whose first backlog is less old has caught up.
+    """
+
+    def __init__(self, slo_lag_seconds: float = 30.0) -> None:
+        self._slo = slo_lag_seconds
+        self._caught_up: dict[TopicPartition, int] = {}  # what it began with, see `Copying.first`
+        self._least: dict[TopicPartition, tuple[int, float]] = {}  # first backlogs, and since when
         self.ends: dict[TopicPartition, int] = {}
         self._lags: dict[TopicPartition, PartitionLag] = {}
         self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
@@ -137,6 +145,8 @@ class Partitions:
             del self._lags[gone]
             self.ends.pop(gone, None)
             self._stands.pop(gone, None)
+            self._caught_up.pop(gone, None)
+            self._least.pop(gone, None)
         if added := kept - self._lags.keys():
             lags = self._lags | {tp: PartitionLag() for tp in added}
             self._lags = dict(sorted(lags.items()))
@@ -211,12 +221,28 @@ class Partitions:
         if end is not None and position is not None:
             lag = self._lags[tp].look(now, None if until is None else until - jumped)
             state = self._state(tp, now, position, lag)
+            if self._is_catching_up(tp, now, copying, lag) and state == "lagging":
+                state = "catching-up"
         if is_paused:  # nobody expects that it moves, now and right after the pause
             self._stands.pop(tp, None)
             state = "paused"
         elif is_leaderless:
             state = "leaderless"
         return Standing(tp, position, end, lag, state, until)
+
+    def _is_catching_up(self, tp: TopicPartition, now: float, copying: Copying, lag: Lag) -> bool:
+        """Returns whether a first backlog has shrunk lately; at first, nobody knows yet."""
+        began = copying.first.get(tp)
+        if began is None or began == self._caught_up.get(tp):
+            return False
+        if lag.seconds is not None and lag.seconds <= self._slo:
+            self._caught_up[tp] = began
+            self._least.pop(tp, None)
+            return False
+        least, since = self._least.get(tp, (lag.records + 1, now))
+        if lag.records < least:
+            least, since = self._least[tp] = lag.records, now
+        return now - since < STALLED_SECONDS
 
     def _state(self, tp: TopicPartition, now: float, position: int, lag: Lag) -> TopicState:
         if not lag.records:
@@ -240,6 +266,7 @@ WORST: Final[tuple[TopicState, ...]] = (
     "leaderless",
     "stalled",
     "lagging",
+    "catching-up",
     "paused",
     "copying",
 )
@@ -392,7 +419,7 @@ def _lag(standings: list[Standing]) -> dict[str, float]:
         ages = [lag.seconds for lag in lags if lag.seconds is not None]
         if len(ages) == len(lags):
             figures["lag_seconds"] = figures["rpo_seconds"] = max(ages)
-    moving = [one.lag for one in standings if one.state != "paused"]
+    moving = [one.lag for one in standings if one.state not in {"paused", "catching-up"}]
     waits = [lag.seconds for lag in moving if lag is not None and lag.seconds is not None]
     if moving and len(waits) == len(moving):
         figures["unpaused_lag_seconds"] = max(waits)
@@ -419,16 +446,24 @@ class GroupLooks:
         round_: GroupRound,
         ends: Mapping[TopicPartition, int],
         lags: Mapping[TopicPartition, Lag],
+        catching_up: AbstractSet[TopicPartition] = frozenset(),
     ) -> tuple[GroupFigures, ...]:
-        """Returns the figures of each group, in the order of their names."""
+        """Returns the figures of each group, in the order of their names.
+
+        What a group has committed in partitions *catching_up* has no copy yet, and nobody is late.
+        """
         by_group: dict[str, list[GroupPosition]] = defaultdict(list)
         for position in round_.positions:
             by_group[position.group].append(position)
-        waiting = {_commit(p) for p in round_.positions if isinstance(p.answer, NoAnswer)}
+        late = [p for p in round_.positions if p.upstream not in catching_up]
+        waiting = {_commit(p) for p in late if isinstance(p.answer, NoAnswer)}
         self._untranslated = {
             commit: self._untranslated.get(commit, round_.at or now) for commit in waiting
         }
-        found = (self._group(name, now, by_group[name], ends, lags) for name in sorted(by_group))
+        found = (
+            self._group(name, now, by_group[name], ends, lags, catching_up)
+            for name in sorted(by_group)
+        )
         blocked = round_.blocked
         if blocked is None:
             return tuple(found)
@@ -444,13 +479,15 @@ class GroupLooks:
         positions: list[GroupPosition],
         ends: Mapping[TopicPartition, int],
         lags: Mapping[TopicPartition, Lag],
+        catching_up: AbstractSet[TopicPartition],
     ) -> GroupFigures:
         upstream = {position.upstream for position in positions}
         since = [self._untranslated.get(_commit(position), now) for position in positions]
         figures: dict[str, float] = {
-            "group_position_age_seconds": max(0.0, now - min(since)),
             "group_reread_records": sum(position.reread for position in positions),
         }
+        if upstream.isdisjoint(catching_up):
+            figures["group_position_age_seconds"] = max(0.0, now - min(since))
         if upstream <= ends.keys():
             behind = (max(0, ends[p.upstream] - p.reads_from) for p in positions)
             figures["group_lag_records"] = sum(behind)
@@ -502,7 +539,7 @@ class FlowObserver:
         self.kept = frozenset[str]()
         self._skew_of = skew_of
         self._heartbeats = AwaitedHeartbeats(beat_seconds)
-        self.partitions = Partitions()
+        self.partitions = Partitions(context.config.status.slo_lag_seconds)
         self.topics = TopicLooks()
         self._job = job
         self._groups = GroupLooks()
@@ -538,7 +575,9 @@ class FlowObserver:
         standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
         topics = self.topics.look(now, metrics, standings, reported, self.context.metrics.gone)
         lags = {one.tp: one.lag for one in standings if one.lag is not None}
-        groups = self._groups.look(now, metrics.round, self.partitions.ends, lags)
+        catching_up = {one.tp for one in standings if one.state == "catching-up"}
+        ends = self.partitions.ends
+        groups = self._groups.look(now, metrics.round, ends, lags, catching_up)
         rates = self._rates(now, copying)
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
         figures |= _of_metrics(now, metrics, ahead) | {"schemas_waiting": float(len(awaited))}
