@@ -32,8 +32,8 @@ TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
 
 
-Gone = tuple[str, str]
-"""What became of a topic that was deleted or created again, and what to run about it."""
+Told = tuple[str, str]
+"""What is wrong with a topic, in a sentence, and the command that mends it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +153,8 @@ class FlowMetrics:
         self._counted: dict[TopicPartition, Position] = {}  # what follows is not counted yet
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
-        self.losses: Mapping[str, str] = {}
-        self.gone: Mapping[str, Gone] = {}
+        self.losses: Mapping[str, Told] = {}
+        self.gone: Mapping[str, Told] = {}
         self.limits: tuple[Limit, ...] = ()
         self.told_limits: tuple[Limit, ...] = ()
         self._said = set[str]()
@@ -284,15 +284,15 @@ class FlowMetrics:
         """Notes where logs of the source end, its stable ends if the flow reads committed."""
         self.ends = ends
 
-    def note_losses(self, topics: Collection[str], losses: Mapping[str, str]) -> list[str]:
+    def note_losses(self, topics: Collection[str], losses: Mapping[str, Told]) -> list[str]:
         """Notes for which of *topics* the target keeps less, and why; returns what is news."""
-        news = [text for text in losses.values() if text not in self._said]
+        news = [text for text, _ in losses.values() if text not in self._said]
         self._said.update(news)
-        others = {topic: text for topic, text in self.losses.items() if topic not in topics}
+        others = {topic: told for topic, told in self.losses.items() if topic not in topics}
         self.losses = {**others, **losses}
         return news
 
-    def lose(self, gone: Mapping[str, Gone]) -> None:
+    def lose(self, gone: Mapping[str, Told]) -> None:
         """Notes what became of topics that are *gone*, until they are found again."""
         self.gone = {**self.gone, **gone}
 

@@ -1,14 +1,22 @@
 """What the observer makes of boards, reports and rounds."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from replication.errors import ClusterError, FlowError, ReplicationError
 from replication.figures.histogram import Recent
 from replication.figures.lag import Lag, Skew
 from replication.figures.observation import Code, GroupFigures, TopicFigures
-from replication.flows.flow_metrics import Copying, Figures, FlowMetrics, GroupRound
+from replication.flows.flow_metrics import (
+    Copying,
+    Figures,
+    FlowMetrics,
+    GroupRound,
+    TopicOrPartition,
+)
 from replication.flows.observe.conditions import Conditions, FlowFacts
 from replication.flows.observe.flow_observer import (
     STALLED_SECONDS,
@@ -30,6 +38,7 @@ from replication.state.tables import Counts, EventCounts
 from replication.topics.topic_plan import TopicPlan
 
 FLOW = Flow("A", "B")
+COMMAND = re.compile(r"python -m replication |(\./)?spark-submit(\.sh)? |kafka-|chronyc ")
 TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 1)
 
 
@@ -407,13 +416,18 @@ def stalled(at: float) -> Figures:
         (observer(figures={"map_age_seconds": 700.0}), "map-old"),
         (observer(silent={"A": "no route"}), "cluster-unreachable"),
         (observer(is_reported=False), "records-not-reported"),
-        (observer(gone={"t": ("t was deleted on A", "topics FILE --exclude t")}), "topic-gone"),
+        (
+            observer(
+                gone={"t": ("t was deleted on A", "python -m replication topics FILE --exclude t")}
+            ),
+            "topic-gone",
+        ),
         (observer(restarts=4), "restarting"),
         (observer(skews={"B": Skew(-3600.0, 0.2)}), "clock-skew"),
         (observer(ahead={"t": 3600.0}), "clock-skew"),
         (observer(heartbeat_age=61.0), "heartbeats-missing"),
         (
-            observer(keeps_less={"t": "topic A.t on B deletes what t on A keeps"}),
+            observer(keeps_less={"t": ("A.t on B deletes what t on A keeps", "kafka-configs")}),
             "target-keeps-less",
         ),
         (observer(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
@@ -440,7 +454,8 @@ def test_a_condition_holds_from_its_first_look_to_its_last(found: FlowFacts, cod
 
     assert (first.code, first.since, second.since) == (code, found.at, found.at)
     assert first.text
-    assert first.next_step
+    assert COMMAND.match(first.next_step)
+    assert "replication status" not in first.next_step, "which has just been typed"
     assert conditions.look(observer()) == ()
 
 
@@ -448,7 +463,42 @@ def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> No
     (condition,) = Conditions().look(observer(metrics=stalled(1000.0)))
 
     assert condition.next_step == "python -m replication accept FILE --topic t"
-    assert condition.text == f"refused\n    To go on: {condition.next_step}"
+    assert condition.text == "refused"
+
+
+def test_what_repeats_for_each_partition_is_said_once() -> None:
+    error = ClusterError("no broker leads this partition")
+    aside: dict[TopicOrPartition, ReplicationError] = {
+        TopicPartition("t", number): error for number in range(12)
+    }
+    own = FlowError("t-0: too large\n    t-1: too large")
+    own.partitions = 2
+    metrics = replace(stalled(1.0), aside={**aside, "u": own})
+    leaderless, failed = Conditions().look(observer(metrics=metrics))
+
+    assert leaderless.text == "12 partitions: no broker leads this partition"
+    assert leaderless.next_step == "python -m replication retry FILE --flow 'A->B' --topic t"
+    assert (failed.topic, failed.text) == ("u", "2 partitions: t-0: too large")
+
+
+def test_of_thousands_of_topics_some_have_a_condition_each_and_the_others_one() -> None:
+    names = [f"t{number:04}" for number in range(5000)]
+    error = ClusterError("x" * 100_000)
+    aside: dict[TopicOrPartition, ReplicationError] = dict.fromkeys(names, error)
+    facts = observer(
+        metrics=replace(stalled(1.0), aside=aside),
+        topics=tuple(TopicFigures(name, None, "stalled", "", {}) for name in names),
+        keeps_less=dict.fromkeys(names, ("less", "kafka-configs")),
+    )
+    found = Conditions().look(facts)
+
+    assert Counter(one.code for one in found) == {
+        "set-aside": 21, "stalled": 21, "target-keeps-less": 21
+    }  # fmt: skip
+    (rest,) = (one for one in found if one.topic is None and one.code == "stalled")
+    assert rest.text.startswith("4980 more topics, such as t0020, t0021")
+    assert rest.next_step == "python -m replication lag FILE --flow 'A->B' --top 5000"
+    assert sum(len(one.text) + len(one.next_step) for one in found) < 50_000
 
 
 @pytest.mark.parametrize(
@@ -464,7 +514,7 @@ def test_a_slow_flow_names_the_quota_that_holds_it_back(found: FlowFacts) -> Non
     (held,) = Conditions().look(replace(found, throttles={"B": 1.25}))
 
     assert held.text == f"{free.text}; a quota of B makes each request wait for 1.2 s"
-    assert held.next_step.startswith("raise the quotas of the flow's user on B")
+    assert held.next_step == "python -m replication doctor FILE"
     assert "quota" not in free.text + free.next_step
 
 

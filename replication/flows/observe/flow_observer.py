@@ -27,7 +27,7 @@ from replication.figures.observation import (
 )
 from replication.figures.registry import BOUNDED, WHOLE_FLOW
 from replication.flows.context import FlowContext
-from replication.flows.flow_metrics import Copying, Figures, Gone, GroupRound
+from replication.flows.flow_metrics import Copying, Figures, GroupRound, Told
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -256,7 +256,7 @@ class Partitions:
 
 # The figures of the topics of one flow, and their sums and rates.
 
-NOTHING: Final[Mapping[str, Gone]] = MappingProxyType({})
+NOTHING: Final[Mapping[str, Told]] = MappingProxyType({})
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
 QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
@@ -296,7 +296,7 @@ class TopicLooks:
         metrics: Figures,
         standings: Iterable[Standing],
         reported: Reported | None,
-        gone: Mapping[str, Gone] = NOTHING,
+        gone: Mapping[str, Told] = NOTHING,
     ) -> tuple[TopicFigures, ...]:
         """Returns the figures of each topic, in the order of their names.
 
@@ -636,6 +636,10 @@ class FlowObserver:
             ahead=_ahead(metrics.copying),
             heartbeat_age=self._late_heartbeats(metrics, figures),
             gone=self.context.metrics.gone,
+            servers={
+                one.alias: one.admin.get("bootstrap.servers", "")
+                for one in (self.config.source, self.config.target)
+            },
             keeps_less={k: v for k, v in self.context.metrics.losses.items() if k not in self.kept},
         )
 

@@ -568,6 +568,7 @@ def refusal_errors(
             options = f"--partition {number} --from {refusal.restart}"
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
         errors[topic] = RefusedTopicError(str(error), command)
+        errors[topic].partitions = error.partitions
     return errors
 
 
@@ -577,4 +578,8 @@ def _by_topic(
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):
         lines.setdefault(tp.topic, []).append(text if str(tp) in text else f"{tp}: {text}")
-    return {topic: kind("\n    ".join(texts)) for topic, texts in lines.items()}
+    errors: dict[TopicOrPartition, ReplicationError] = {}
+    for topic, texts in lines.items():
+        errors[topic] = kind("\n    ".join(texts))
+        errors[topic].partitions = len(texts)
+    return errors
