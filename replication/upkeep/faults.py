@@ -41,7 +41,7 @@ class TopicCause:
     faults: tuple[TopicFault, ...]
 
     def __str__(self) -> str:
-        is_named = len(self.faults) == 1 or any(fault.alias for fault in self.faults)
+        is_named = len(self.faults) == 1 and not self.faults[0].alias  # in the text
         return self.text if is_named else f"{self.subject}: {self.text}"
 
     @property
@@ -66,8 +66,8 @@ def causes_of(faults: Iterable[TopicFault], brokers: Mapping[str, int]) -> Itera
             factor = max(1, brokers.get(alias, 1))
             lines = (f"{key}: {factor}" for key in sorted({fault.key for fault in some}))
             text = (
-                f"cluster {alias} has {factor} broker(s), fewer than the replication factor of "
-                f"{subject}; write in the file: {', '.join(lines)}"
+                f"cluster {alias} has {factor} broker(s), fewer than the replication factor; write "
+                f"in the file: {', '.join(lines)}"
             )
         yield TopicCause(subject, text, tuple(some))
 

@@ -57,7 +57,7 @@ def test_factors_beyond_the_brokers_are_found_by_doctor_and_plan(
     problems = [row for row in rows if row["verdict"] == "problem"]
     assert code == plan.exit_code == 5
     assert problems[0]["found"].startswith(f"cluster {flow.target} has 1 broker(s), fewer than ")
-    assert re.search(r"1 topic and \d internal topics", problems[0]["found"])
+    assert re.search(r"1 topic and \d internal topics", problems[0]["what"])
     lines = problems[0]["next_step"].removeprefix("write in the file: ").split(", ")
     assert {"replication.factor: 1", "checkpoints.topic.replication.factor: 1"} <= set(lines)
     assert problems[-1]["found"] == "none of 1 would be replicated: each is set aside"

@@ -86,14 +86,14 @@ def judge_causes(flow: str, causes: Iterable[TopicCause]) -> Iterator[CheckResul
         subject = f": {cause.subject}" if cause.subject else ""
         verdict: Verdict = "warning" if cause.is_internal else "problem"
         code = 0 if cause.is_internal else GuardError.exit_code
-        yield _row(f"{kind} of {flow}{subject}", cause, verdict, code)
+        yield _row(f"{kind} of {flow}{subject}", cause.text, cause, verdict, code)
 
 
-def _row(what: str, cause: TopicCause, verdict: Verdict, code: int = 0) -> CheckResult:
-    """Returns *cause* as a row, with the commands of all its topics."""
+def _row(what: str, text: str, cause: TopicCause, verdict: Verdict, code: int = 0) -> CheckResult:
+    """Returns the *text* of *cause* as a row, with the commands of all its topics."""
     each = (told(what, fault.text, verdict).commands for fault in cause.faults)
     commands = dict.fromkeys(command for some in each for command in some)
-    return replace(told(what, str(cause), verdict, code), commands=tuple(commands))
+    return replace(told(what, text, verdict, code), commands=tuple(commands))
 
 
 def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[CheckResult]:
@@ -173,7 +173,7 @@ def _settings(
         yield told(what, f"unknown: {text}", "unknown")
     losses, unwritable = topic_warnings(plan, source, target), unwritable_topics(plan, target)
     for cause in losses:
-        yield _row(what, cause, "warning")
+        yield _row(what, str(cause), cause, "warning")
     for text in unwritable.values():
         yield told(what, text, "problem", GuardError.exit_code)
     if not hidden and not losses and not unwritable:
