@@ -122,9 +122,12 @@ def figures_line(observed: Observation) -> str:
     """Returns the figures of a flow that matter most, as far as they are known."""
     known = observed.figures
     parts = []
+    least = at_least(known)
     if "lag_records" in known:
         seconds = f", {known['lag_seconds']:.1f} s" if "lag_seconds" in known else ""
-        parts.append(f"lag {count(known['lag_records'])} records{seconds}")
+        parts.append(f"lag {least}{count(known['lag_records'])} records{seconds}")
+    elif least:
+        parts.append("lag unknown")
     if "records_per_second" in known:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"
@@ -134,10 +137,15 @@ def figures_line(observed: Observation) -> str:
         p99 = latency.quantile(0.99) or p50
         parts.append(f"latency p50 {p50 * 1000:.0f}, p99 {p99 * 1000:.0f} ms")
     if "rpo_seconds" in known:
-        parts.append(f"RPO {known['rpo_seconds']:.1f} s")
+        parts.append(f"RPO {least}{known['rpo_seconds']:.1f} s")
     if not parts and "records_total" in known:
         parts.append(f"{count(known['records_total'])} records since it began")
     return "   ".join(parts)
+
+
+def at_least(figures: Figures) -> str:
+    """Returns what comes before a lag or an RPO that some partitions are missing from."""
+    return "at least " if figures.get("lag_unknown_partitions") else ""
 
 
 def limits_line(observed: Observation) -> str:
@@ -412,8 +420,12 @@ def _partition_rows(rows: Sequence[TopicFigures]) -> Iterator[tuple[str, ...]]:
 
 
 def _lags(figures: Figures) -> tuple[str, str]:
-    seconds = figures.get("lag_seconds")
-    return _shown(figures, "lag_records"), UNKNOWN if seconds is None else f"{seconds:.1f}"
+    least, seconds = at_least(figures), figures.get("lag_seconds")
+    records = figures.get("lag_records")
+    return (
+        UNKNOWN if records is None else least + count(records),
+        UNKNOWN if seconds is None else f"{least}{seconds:.1f}",
+    )
 
 
 def _shown(figures: Figures, name: str) -> str:

@@ -394,6 +394,7 @@ class FlowLag:
             **{name: found[name] for name in ("flow", "state", "why", "heard_seconds", "no_word")},
             "lag_records": said["figures"].get("lag_records"),
             "lag_seconds": said["figures"].get("lag_seconds"),
+            "lag_unknown_partitions": said["figures"].get("lag_unknown_partitions"),
             "topics": [by_name[row.topic] for row in self.topics],
         }
 

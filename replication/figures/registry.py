@@ -126,7 +126,8 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "lag_records", "gauge", "records",
-        "Source offsets that the target has not acknowledged: an upper bound of records.",
+        "Source offsets that the target has not acknowledged, of all that is to be copied, also of "
+        "what is paused or set aside: an upper bound of records.",
         ("topic",), srm="replication-records-lag", levels=("flow", "topic", "partition"),
     ),
     Figure(
@@ -139,6 +140,13 @@ FIGURES: Final[tuple[Figure, ...]] = (
         "unpaused_lag_seconds", "gauge", "seconds",
         "The greatest `lag_seconds` of partitions that nobody has paused; absent where all are.",
         levels=_BOTH,
+    ),
+    Figure(
+        "lag_unknown_partitions", "gauge", "",
+        "Partitions to copy whose lag is not known: nothing of them was ever copied, or their end "
+        "or the age of what waits cannot be told. All that is said of lag and RPO is at least that "
+        "while it is not 0. A topic of which no partition is known counts as one.",
+        levels=("flow", "topic", "partition", "group"),
     ),
     Figure(
         "lag_bytes", "gauge", "bytes",

@@ -41,6 +41,7 @@ def topic(name: str, records: float = 100.0, **more: Any) -> TopicFigures:  # no
     """One topic, of one partition that keeps up."""
     figures = dict.fromkeys(names_at("topic"), 1.0) | {"records_total": records}
     del figures["retention_headroom_seconds"]  # which only a topic that lags has
+    figures["lag_unknown_partitions"] = 0.0
     part = PartitionFigures(0, "copying", dict.fromkeys(names_at("partition"), 0.0))
     latency = {"0.5": 0.004, "0.99": 0.02, "1": 0.5}
     given = TopicFigures(name, f"A.{name}", "copying", "", figures, latency, (part,))
@@ -96,7 +97,7 @@ def observed(**more: Any) -> Observation:  # noqa: ANN401 - any field
         runs="mirror",
         generation=3,
         version="0.1.0",
-        figures=dict.fromkeys(names_at("flow"), 1.0),
+        figures=dict.fromkeys(names_at("flow"), 1.0) | {"lag_unknown_partitions": 0.0},
         histograms={figure.name: histogram for figure in FIGURES if figure.kind == "histogram"},
         labelled=LABELLED,
         topics=(topic("orders"), lagging("payments", 90.0), set_aside("audit")),
