@@ -132,10 +132,9 @@ def figures_line(observed: Observation) -> str:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"
         parts.append(f"{count(known['records_per_second'])} records/s{rate}")
-    latency = observed.histograms.get("latency_seconds")
-    if latency is not None and (p50 := latency.quantile(0.5)) is not None:
-        p99 = latency.quantile(0.99) or p50
-        parts.append(f"latency p50 {p50 * 1000:.0f}, p99 {p99 * 1000:.0f} ms")
+    if latency := observed.quantiles.get("latency_seconds"):
+        p50, p99 = (latency[share] * 1000 for share in ("p50", "p99"))
+        parts.append(f"latency p50 {p50:.0f}, p99 {p99:.0f} ms")
     if "rpo_seconds" in known:
         parts.append(f"RPO {least}{known['rpo_seconds']:.1f} s")
     if not parts and "records_total" in known:

@@ -99,6 +99,7 @@ def observed(**more: Any) -> Observation:  # noqa: ANN401 - any field
         version="0.1.0",
         figures=dict.fromkeys(names_at("flow"), 1.0) | {"lag_unknown_partitions": 0.0},
         histograms={figure.name: histogram for figure in FIGURES if figure.kind == "histogram"},
+        quantiles={"latency_seconds": {"p50": 0.004, "p99": 0.02, "p999": 0.3, "max": 0.5}},
         labelled=LABELLED,
         topics=(topic("orders"), lagging("payments", 90.0), set_aside("audit")),
         groups=(group("billing"),),

@@ -47,11 +47,12 @@ def begun() -> FlowMetrics:
 def test_what_executors_report_is_read_as_the_driver_writes_it() -> None:
     found = parse(
         "executors\t2\t1500\t30\t8\t9\nthrottled\t1250\ta-b\n"
-        "transfer\t2500,0:3,2:1\nlatency\tA.t\t900,0:1\n"
+        "transfer\t2500,1900,0:3,2:1\nlatency\tA.t\t900,900,0:1\n"
     )
 
     assert (found.executors, found.silent_seconds, found.in_flight, found.tasks) == (2, 1.5, 30, 8)
-    assert (found.transfer.count, found.transfer.sum) == (4, 0.0025)
+    transfer = found.transfer
+    assert (transfer.count, transfer.sum, transfer.longest) == (4, 0.0025, 0.0019)
     assert (found.transfer.counts[:3], found.latencies["A.t"].count) == ((3, 3, 4), 1)
     assert found.throttles == {"a-b": 1.25}
 

@@ -5,13 +5,13 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final, get_args
 
 from replication.config.limits import Limit
 from replication.config.tree import FlowConfig
-from replication.figures.histogram import Histogram, Recent
+from replication.figures.histogram import Histogram, Recent, RecentDurations
 from replication.figures.lag import MOST_SKEW_SECONDS, Lag, PartitionLag, jumped
 from replication.figures.observation import (
     Answer,
@@ -236,7 +236,7 @@ class Partitions:
 
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
-QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
+SHARES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
 WORST: Final[tuple[TopicState, ...]] = (
     "set-aside",
     "leaderless",
@@ -253,6 +253,7 @@ class TopicLooks:
     Attributes:
         headroom: Until the source deletes what is not copied, of some topics that lag, in seconds.
         behind: The topics that lag by more than a minute, and by how much.
+        latencies: By remote topic, since the process began.
     """
 
     def __init__(self) -> None:
@@ -261,15 +262,14 @@ class TopicLooks:
         self._last: dict[str, tuple[object, TopicFigures]] = {}  # what it is made of
         self._grown: dict[str, Recent] = defaultdict(Recent)
         self._flow = Recent()
-        self._latencies: dict[str, Histogram] = {}  # by remote topic, since the process began
-        self._seen: dict[str, deque[tuple[float, Histogram]]] = defaultdict(deque)
+        self.latencies: dict[str, RecentDurations] = defaultdict(RecentDurations)
 
     def look(
         self, now: float, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
     ) -> tuple[TopicFigures, ...]:
         """Returns the figures of each topic, in the order of their names."""
-        if reported is not None:
-            self._time(now, reported.latencies)
+        for remote, latency in ({} if reported is None else reported.latencies).items():
+            self.latencies[remote].add(now, latency)
         by_topic: dict[str, list[Standing]] = defaultdict(list)
         for one in standings:
             by_topic[one.tp.topic].append(one)
@@ -285,15 +285,6 @@ class TopicLooks:
         lags = {topic.topic: topic.figures.get("lag_seconds", 0.0) for topic in found}
         self.behind = {name: lag for name, lag in lags.items() if lag > BEHIND_SECONDS}
         return found
-
-    def histograms(self, reported: Reported | None) -> dict[str, Histogram]:
-        """Returns the histograms of the records; none where executors do not report."""
-        if reported is None:
-            return {}
-        latency = Histogram()
-        for one in self._latencies.values():
-            latency = latency.plus(one)
-        return {"latency_seconds": latency, "transfer_seconds": reported.transfer}
 
     def rates(self, now: float, copying: Copying) -> dict[str, float]:
         """Returns the sums of the flow since the process began, and how fast they grow."""
@@ -329,31 +320,11 @@ class TopicLooks:
             states.add("set-aside")
         state: TopicState = next((one for one in WORST if one in states), "copying")
         partitions = tuple(one.figures() for one in standings)
-        latency = self._latency(remote, now)
+        timed = self.latencies.get(remote or "")
+        latency = {} if timed is None else timed.look(now).quantiles(SHARES)
         found = TopicFigures(name, remote, state, reason or "", figures, latency, partitions)
         self._last[name] = made_of, found
         return found
-
-    def _time(self, now: float, latencies: Mapping[str, Histogram]) -> None:
-        for topic, histogram in latencies.items():
-            seen = self._seen[topic]
-            seen.append((now, self._latencies.get(topic, Histogram())))
-            while len(seen) > 1 and now - seen[1][0] >= RATE_SECONDS:
-                seen.popleft()
-            self._latencies[topic] = histogram
-
-    def _latency(self, remote: str | None, now: float) -> dict[str, float]:
-        """Returns the quantiles of the last minute; nothing of a topic without live records."""
-        if remote is None or remote not in self._latencies:
-            return {}
-        seen = self._seen[remote]
-        while seen and now - seen[0][0] >= RATE_SECONDS:
-            seen.popleft()
-        if not seen:
-            return {}
-        recent = self._latencies[remote].since(seen[0][1])
-        found = {name: recent.quantile(share) for name, share in QUANTILES.items()}
-        return {name: value for name, value in found.items() if value is not None}
 
 
 def _sums(grown: Recent, records: float, size: float | None) -> dict[str, float]:
@@ -507,6 +478,7 @@ class FlowObserver:
         self._groups = GroupLooks()
         self._conditions = Conditions()
         self._produced = Recent()
+        self._durations: dict[str, RecentDurations] = defaultdict(RecentDurations)
         self._ends = 0
         self._restarts = deque[float]()
         self._counted = 0
@@ -545,6 +517,7 @@ class FlowObserver:
         figures |= _of_metrics(now, metrics, ahead) | {"schemas_waiting": float(len(awaited))}
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
         labelled = self._labelled(metrics, standings, reported)
+        durations = self._time(metrics, reported)
         facts = self._facts(metrics, figures, topics, groups, reported)
         throttles = labelled.get("throttle_seconds", {})
         return replace(
@@ -554,7 +527,8 @@ class FlowObserver:
             conditions=self._conditions.look(replace(facts, jumped=ahead, throttles=throttles)),
             version=_version(),
             figures=figures,
-            histograms=self._histograms(metrics, reported),
+            histograms={name: one.whole for name, one in durations.items()},
+            quantiles={name: one.look(now).quantiles() for name, one in durations.items()},
             labelled=labelled,
             topics=topics,
             groups=groups,
@@ -562,10 +536,20 @@ class FlowObserver:
             clusters=tuple(self._clusters()),
         )
 
-    def _histograms(self, metrics: Figures, reported: Reported | None) -> dict[str, Histogram]:
-        round_ = metrics.round
-        waited = {} if round_.at is None else {"checkpoint_seconds": round_.waited}
-        return {**self.topics.histograms(reported), **waited}
+    def _time(self, metrics: Figures, reported: Reported | None) -> Mapping[str, RecentDurations]:
+        """Returns how long things take; what executors do not report is not known."""
+        found: dict[str, Histogram] = {}
+        if reported is not None:
+            known = (one.whole for one in self.topics.latencies.values())
+            longest = max((one.longest for one in reported.latencies.values()), default=0.0)
+            whole = reduce(Histogram.plus, known, Histogram())
+            found["latency_seconds"] = replace(whole, longest=longest)
+            found["transfer_seconds"] = reported.transfer
+        if metrics.round.at is not None:
+            found["checkpoint_seconds"] = metrics.round.waited
+        for name, whole in found.items():
+            self._durations[name].add(metrics.at, whole)
+        return {name: self._durations[name] for name in found}
 
     def _facts(
         self,

@@ -132,15 +132,15 @@ class Summary:
         if observed.ended_at is not None or observed.clock - said_at < SUMMARY_EACH_SECONDS:
             return
         self._said_at[flow] = observed.clock
-        latency = observed.histograms.get("latency_seconds")
+        latency = observed.quantiles.get("latency_seconds", {})
         figures = {name: observed.figures.get(figure) for name, figure in FIGURES.items()}
         log.bind(flow).info(
             "flow_summary",
             state=observed.state,
             health=observed.health,
             **{name: _short(value) for name, value in figures.items()},
-            latency_p50=_short(latency.quantile(0.5) if latency else None),
-            latency_p99=_short(latency.quantile(0.99) if latency else None),
+            latency_p50=_short(latency.get("p50")),
+            latency_p99=_short(latency.get("p99")),
             generation=observed.generation,
             conditions=",".join(sorted({condition.code for condition in observed.conditions})),
         )
@@ -226,7 +226,9 @@ class Observer:
             return before
         with self._lock, self._logged(flow):
             last = observer.look(steady(), None)
-            self._latest[flow] = replace(last, histograms=before.histograms, conditions=())
+            self._latest[flow] = replace(
+                last, histograms=before.histograms, quantiles=before.quantiles, conditions=()
+            )
         return self._latest[flow]
 
     def _run(self) -> None:
