@@ -257,7 +257,8 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "group_lag_records", "gauge", "records",
-        "Records on the source that the group has not committed.", ("group",), levels=_GROUP,
+        "Records on the source that the group had not committed at the last round of checkpoints.",
+        ("group",), levels=_GROUP,
     ),
     Figure(
         "group_position_age_seconds", "gauge", "seconds",

@@ -91,6 +91,7 @@ class GroupRound:
     Args:
         at: When, in `steady` time; None before the first.
         positions: Of each group in each partition.
+        ends: Where the logs of these partitions ended when their commits were read.
         emitted: Checkpoints since the process began.
         blocked: The groups that were not moved, because they are active on the target; None if none
             was to be moved.
@@ -99,6 +100,7 @@ class GroupRound:
 
     at: float | None = None
     positions: tuple[GroupPosition, ...] = ()
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     emitted: int = 0
     blocked: frozenset[str] | None = None
     waited: Histogram = field(default_factory=Histogram)
@@ -315,9 +317,11 @@ class FlowMetrics:
         gone = set(parts)
         self._aside = {k: v for k, v in self._aside.items() if k not in gone}
 
-    def end_round(self, positions: Iterable[GroupPosition]) -> None:
-        """Notes that a round of checkpoints has translated the groups' *positions*."""
-        self._round = replace(self._round, at=steady(), positions=tuple(positions))
+    def end_round(
+        self, positions: Iterable[GroupPosition], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Notes that a round has translated the groups' *positions*, read when logs had *ends*."""
+        self._round = replace(self._round, at=steady(), positions=tuple(positions), ends=ends)
 
     def note_blocked(self, groups: Iterable[str]) -> None:
         """Notes which groups group sync leaves alone, because they are active on the target."""

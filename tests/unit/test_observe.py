@@ -350,11 +350,11 @@ def test_a_group_waits_for_a_position_since_its_commit() -> None:
         GroupPosition("g", OTHER, OTHER, Committed(9), NoAnswer("nothing replicated", None)),
         GroupPosition("h", TP, TP, Committed(7), Exact(7)),
     ]
-    round_ = GroupRound(100.0, tuple(found))
-    ends, lags = {TP: 10, OTHER: 12}, {TP: Lag(4, 2.5), OTHER: Lag(1, 0.5)}
+    round_ = GroupRound(100.0, tuple(found), {TP: 10, OTHER: 12})
+    lags = {TP: Lag(4, 2.5), OTHER: Lag(1, 0.5)}
     stands = {tp: Standing(tp, 0, 0, lag, "copying", None) for tp, lag in lags.items()}
-    groups.look(101.0, round_, ends, stands)
-    g, h = groups.look(160.0, replace(round_, at=150.0), ends, stands)
+    groups.look(101.0, round_, stands)
+    g, h = groups.look(160.0, replace(round_, at=150.0), stands)
 
     assert g.answers == {"bounded": 1, "none": 1}
     assert g.figures == {
@@ -502,10 +502,10 @@ def test_the_next_step_of_a_refusal_is_the_command_that_it_names() -> None:
 def test_a_group_is_blocked_if_group_sync_left_it_alone() -> None:
     metrics = FlowMetrics()
     position = GroupPosition("g", TP, TP, Committed(7), Exact(7))
-    metrics.end_round([position, replace(position, group="h")])
+    metrics.end_round([position, replace(position, group="h")], {})
 
     def blocked() -> dict[str, float | None]:
-        found = GroupLooks().look(0.0, metrics.look().round, {}, {})
+        found = GroupLooks().look(0.0, metrics.look().round, {})
         return {one.group: one.figures.get("group_blocked") for one in found}
 
     assert blocked() == {"g": None, "h": None}  # nothing is synchronized

@@ -387,7 +387,6 @@ class GroupLooks:
         self,
         now: float,
         round_: GroupRound,
-        ends: Mapping[TopicPartition, int],
         standings: Mapping[TopicPartition, Standing],
     ) -> tuple[GroupFigures, ...]:
         """Returns the figures of each group, in the order of their names."""
@@ -399,7 +398,8 @@ class GroupLooks:
             commit: self._untranslated.get(commit, round_.at or now) for commit in waiting
         }
         found = (
-            self._group(name, now, by_group[name], ends, standings) for name in sorted(by_group)
+            self._group(name, now, by_group[name], round_.ends, standings)
+            for name in sorted(by_group)
         )
         blocked = round_.blocked
         if blocked is None:
@@ -509,7 +509,7 @@ class FlowObserver:
         standings = self.partitions.look(now, metrics, leaderless, ahead, is_waiting=is_waiting)
         topics = self.topics.look(now, metrics, standings, reported)
         by_tp = {one.tp: one for one in standings}
-        groups = self._groups.look(now, metrics.round, self.partitions.ends, by_tp)
+        groups = self._groups.look(now, metrics.round, by_tp)
         bare = sum(topic.state == "set-aside" and not topic.partitions for topic in topics)
         figures = lag_of(standings, bare)
         figures |= self._rates(now, copying, figures) | _of_topics(topics, figures)
