@@ -326,7 +326,8 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
             ill = (f"job {part.entry.part}: {part.why}" for part in one.others if not part.is_well)
             what = next(ill, first_line(one))
         troubles = one.by_tables.troubles if one.by_tables and not entry else ()
-        more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
+        names = {trouble.topic or "every topic" for trouble in troubles}  # one for each partition
+        more = f"; topics in trouble: {len(names)}" if names else ""
         verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")
         yield f"{verdict}: {one.flow}: {what}{more}"
 

@@ -25,6 +25,7 @@ LABELLED = {
     "executors": {"alive": 2.0},
     "source_tasks": {"shared": 2.0},
     "throttle_seconds": {"B": 0.25},
+    "partitions": {"copying": 2.0, "lagging": 1.0, "set-aside": 0.0},
     "task_slots": {"used": 8.0, "free": 2.0},
     "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
     "restarts_total": {"records": 1.0},
