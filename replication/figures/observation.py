@@ -275,7 +275,7 @@ class Observation:
         version: Of this software.
         figures: Of the flow.
         histograms: By name of the registry, since the process began.
-        quantiles: The same names -> those of the last minute; empty if it has none.
+        quantiles: The same names -> those of the last minute, where it has durations.
         labelled: Figures with one bounded label: name -> its value -> the figure.
         topics: Upstream, in the order of their names.
         groups: In the order of their names.
@@ -374,7 +374,8 @@ def observation(found: Mapping[str, Any]) -> Observation:
         if isinstance(value, dict)
     }
     quantiles = {
-        name: _known({share: found["figures"][name].get(share) for share in QUANTILES})
+        name: known
         for name in histograms
+        if (known := _known({share: found["figures"][name].get(share) for share in QUANTILES}))
     }
     return replace(plain, histograms=histograms, quantiles=quantiles)

@@ -528,7 +528,11 @@ class FlowObserver:
             version=_version(),
             figures=figures,
             histograms={name: one.whole for name, one in durations.items()},
-            quantiles={name: one.look(now).quantiles() for name, one in durations.items()},
+            quantiles={
+                name: recent
+                for name, one in durations.items()
+                if (recent := one.look(now).quantiles())
+            },
             labelled=labelled,
             topics=topics,
             groups=groups,
