@@ -103,13 +103,15 @@ class Standing:
 
     def figures(self) -> PartitionFigures:
         """Returns what is shown of the partition."""
-        found: dict[str, float] = {}
+        found: dict[str, float] = {"lag_unknown_partitions": int(not self.is_known)}
         if self.position is not None:
             found["position"] = self.position
         if self.end is not None:
             found["source_log_end"] = self.end
-        lag = lag_of([self])
-        found |= {name: lag[name] for name in names_at("partition") if name in lag}
+        if self.lag is not None and (self.is_known or self.lag.records):
+            found["lag_records"] = self.lag.records
+            if self.lag.seconds is not None:
+                found["lag_seconds"] = self.lag.seconds
         if self.copied_until is not None:
             found["copied_until_timestamp_seconds"] = self.copied_until
         return PartitionFigures(self.tp.partition, self.state, found)
