@@ -132,9 +132,12 @@ def figures_line(observed: Observation) -> str:
     """Returns the figures of a flow that matter most, as far as they are known."""
     known = observed.figures
     parts = []
+    least = at_least(known)
     if "lag_records" in known:
         seconds = f", {known['lag_seconds']:.1f} s" if "lag_seconds" in known else ""
-        parts.append(f"lag {count(known['lag_records'])} records{seconds}")
+        parts.append(f"lag {least}{count(known['lag_records'])} records{seconds}")
+    elif least:
+        parts.append("lag unknown")
     if observed.labelled.get("partitions", {}).get("catching-up"):
         left = known.get("catch_up_seconds")
         parts.append("catching up" + (f", {duration_text(left)} left" if left else ""))
@@ -142,15 +145,19 @@ def figures_line(observed: Observation) -> str:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"
         parts.append(f"{count(known['records_per_second'])} records/s{rate}")
-    latency = observed.histograms.get("latency_seconds")
-    if latency is not None and (p50 := latency.quantile(0.5)) is not None:
-        p99 = latency.quantile(0.99) or p50
-        parts.append(f"latency p50 {p50 * 1000:.0f}, p99 {p99 * 1000:.0f} ms")
+    if latency := observed.quantiles.get("latency_seconds"):
+        p50, p99 = (latency[share] * 1000 for share in ("p50", "p99"))
+        parts.append(f"latency p50 {p50:.0f}, p99 {p99:.0f} ms")
     if "rpo_seconds" in known:
-        parts.append(f"RPO {known['rpo_seconds']:.1f} s")
+        parts.append(f"RPO {least}{known['rpo_seconds']:.1f} s")
     if not parts and "records_total" in known:
         parts.append(f"{count(known['records_total'])} records since it began")
     return "   ".join(parts)
+
+
+def at_least(figures: Figures) -> str:
+    """Returns what comes before a lag or an RPO that some partitions are missing from."""
+    return "at least " if figures.get("lag_unknown_partitions") else ""
 
 
 def limits_line(observed: Observation) -> str:
@@ -332,7 +339,8 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
             ill = (f"job {part.entry.part}: {part.why}" for part in one.others if not part.is_well)
             what = next(ill, first_line(one))
         troubles = one.by_tables.troubles if one.by_tables and not entry else ()
-        more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
+        names = {trouble.topic or "every topic" for trouble in troubles}  # one for each partition
+        more = f"; topics in trouble: {len(names)}" if names else ""
         verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")
         yield f"{verdict}: {one.flow}: {what}{more}"
 
@@ -434,8 +442,12 @@ def _partition_rows(rows: Sequence[TopicFigures]) -> Iterator[tuple[str, ...]]:
 
 
 def _lags(figures: Figures) -> tuple[str, str]:
-    seconds = figures.get("lag_seconds")
-    return _shown(figures, "lag_records"), UNKNOWN if seconds is None else f"{seconds:.1f}"
+    least, seconds = at_least(figures), figures.get("lag_seconds")
+    records = figures.get("lag_records")
+    return (
+        UNKNOWN if records is None else least + count(records),
+        UNKNOWN if seconds is None else f"{least}{seconds:.1f}",
+    )
 
 
 def _shown(figures: Figures, name: str) -> str:

@@ -444,6 +444,7 @@ class FlowLag:
             "stale": said.get("stale", True),
             "lag_records": said["figures"].get("lag_records"),
             "lag_seconds": said["figures"].get("lag_seconds"),
+            "lag_unknown_partitions": said["figures"].get("lag_unknown_partitions"),
             "topics": [by_name[row.topic] for row in self.topics],
         }
 

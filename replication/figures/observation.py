@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from replication.figures.histogram import Histogram
+from replication.figures.histogram import QUANTILES, Histogram
 from replication.figures.lag import EPOCH, utc
 from replication.figures.registry import FIGURES, Level, names_at
 from replication.foreign_json import (
@@ -287,7 +287,8 @@ class Observation:
         generation: The number of the newest one.
         version: Of this software.
         figures: Of the flow.
-        histograms: By name of the registry.
+        histograms: By name of the registry, since the process began.
+        quantiles: The same names -> those of the last minute, where it has durations.
         labelled: Figures with one bounded label: name -> its value -> the figure.
         topics: Upstream, in the order of their names.
         groups: In the order of their names.
@@ -313,6 +314,7 @@ class Observation:
     version: str = ""
     figures: Annotated[Figures, _figures_at("flow")] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict, metadata=in_json(""))
+    quantiles: Mapping[str, Figures] = field(default_factory=dict, metadata=in_json(""))
     labelled: Mapping[str, Figures] = field(default_factory=dict)
     topics: tuple[TopicFigures, ...] = ()
     groups: tuple[GroupFigures, ...] = ()
@@ -348,7 +350,8 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
     for figure in FIGURES:
         if figure.kind == "histogram":
             found = observed.histograms.get(figure.name)
-            shown["figures"][figure.name] = found and found.document()
+            recent = {**dict.fromkeys(QUANTILES), **observed.quantiles.get(figure.name, {})}
+            shown["figures"][figure.name] = found and {**recent, **found.document()}
     ordered: dict[str, Any] = _in_order(shown)
     return ordered
 
@@ -383,4 +386,9 @@ def observation(found: Mapping[str, Any]) -> Observation:
         for name, value in found["figures"].items()
         if isinstance(value, dict)
     }
-    return replace(plain, histograms=histograms)
+    quantiles = {
+        name: known
+        for name in histograms
+        if (known := _known({share: found["figures"][name].get(share) for share in QUANTILES}))
+    }
+    return replace(plain, histograms=histograms, quantiles=quantiles)

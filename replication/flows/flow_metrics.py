@@ -54,8 +54,10 @@ class Copying:
         generations: The numbers of those that run.
         tasks: How many read for them, by their Kafka source.
         topics: What they replicate: upstream topic -> remote topic.
-        positions: The next offsets of each partition on both sides, as far as the target has
-            acknowledged records.
+        wanted: All partitions that the flow is to copy, as its topics were looked at last: what is
+            paused, set aside or without a leader as well.
+        positions: The next offset of each partition on the source that the target has not
+            acknowledged, by this process or the offset map, of whatever was ever copied.
         records: How many records of each topic the target has acknowledged since the process began.
         bytes: Of their keys and values. A topic that no executor reports is absent.
         newest_ms: The newest timestamp of the records of each topic; the same.
@@ -65,8 +67,7 @@ class Copying:
         map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
         first: The generation in which a partition began that had nothing on the target.
-        paused: The partitions that operators have paused, with the next offset of each on the
-            source by the offset map; None if nothing of it was ever copied.
+        paused: The partitions that operators have paused.
         paused_topics: Their topics, as in *topics*.
     """
 
@@ -74,7 +75,8 @@ class Copying:
     generations: tuple[int, ...] = ()
     tasks: Mapping[Reader, int] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
-    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    wanted: frozenset[TopicPartition] = frozenset()
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     records: Mapping[str, int] = field(default_factory=dict)
     bytes: Mapping[str, int] = field(default_factory=dict)
     newest_ms: Mapping[str, int] = field(default_factory=dict)
@@ -84,13 +86,8 @@ class Copying:
     map_written_at: float | None = None
     looked_at: float = 0.0
     first: Mapping[TopicPartition, int] = field(default_factory=dict)
-    paused: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    paused: frozenset[TopicPartition] = frozenset()
     paused_topics: Mapping[str, str] = field(default_factory=dict)
-
-    def next_offset(self, tp: TopicPartition) -> int | None:
-        """Returns the next offset of *tp* on the source; None if nothing of it was ever copied."""
-        position = self.positions.get(tp)
-        return self.paused.get(tp) if position is None else position.upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +97,7 @@ class GroupRound:
     Args:
         at: When, in `steady` time; None before the first.
         positions: Of each group in each partition.
+        ends: Where the logs of these partitions ended when their commits were read.
         emitted: Checkpoints since the process began.
         blocked: The groups that were not moved, because they are active on the target; None if none
             was to be moved.
@@ -108,6 +106,7 @@ class GroupRound:
 
     at: float | None = None
     positions: tuple[GroupPosition, ...] = ()
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     emitted: int = 0
     blocked: frozenset[str] | None = None
     waited: Histogram = field(default_factory=Histogram)
@@ -192,21 +191,32 @@ class FlowMetrics:
     ) -> None:
         """Notes that the loop starts generation *number* of *plan*, at *positions*."""
         old = self._copying
-        starts = {tp: positions[tp] for tp in plan.partitions}
+        starts = {tp: positions[tp].upstream for tp in plan.partitions}
+        first = {tp: number for tp in starts if not positions[tp].downstream}
         self._copying = replace(
             old,
             mode=mode,
             generations=(*old.generations, number),
             topics={**old.topics, **plan.topics},
             positions={**old.positions, **starts},
-            first={**old.first, **{tp: number for tp, at in starts.items() if not at.downstream}},
+            first={**old.first, **first},
         )
 
-    def pause(
-        self, offsets: Mapping[TopicPartition, int | None], topics: Mapping[str, str]
-    ) -> None:
+    def place(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Notes the next source offsets of partitions that do not run; None where it is unknown."""
+        old = self._copying
+        known = {tp: at for tp, at in {**old.positions, **positions}.items() if at is not None}
+        self._copying = replace(old, positions=known)
+
+    def want(self, plan: TopicPlan, waiting: Collection[TopicOrPartition]) -> None:
+        """Notes what the flow is to copy: all of *plan*, and of topics *waiting* beside it."""
+        kept = (tp for tp in self._copying.wanted if tp.topic in waiting)
+        wanted = frozenset((*plan.partitions, *plan.leaderless, *plan.paused, *kept))
+        self._copying = replace(self._copying, wanted=wanted)
+
+    def pause(self, partitions: Iterable[TopicPartition], topics: Mapping[str, str]) -> None:
         """Notes which partitions are paused from now on, and which are their remote topics."""
-        self._copying = replace(self._copying, paused=offsets, paused_topics=topics)
+        self._copying = replace(self._copying, paused=frozenset(partitions), paused_topics=topics)
 
     def reads(self, readings: Iterable[Reading]) -> None:
         """Notes how the running generations read."""
@@ -232,7 +242,7 @@ class FlowMetrics:
         self._counted |= ends
         self._copying = replace(
             old,
-            positions={**old.positions, **ends},
+            positions={**old.positions, **{tp: end.upstream for tp, end in ends.items()}},
             records={**old.records, **copied},
             newest_at=steady() if copied else old.newest_at,
         )
@@ -325,9 +335,11 @@ class FlowMetrics:
         gone = set(parts)
         self._aside = {k: v for k, v in self._aside.items() if k not in gone}
 
-    def end_round(self, positions: Iterable[GroupPosition]) -> None:
-        """Notes that a round of checkpoints has translated the groups' *positions*."""
-        self._round = replace(self._round, at=steady(), positions=tuple(positions))
+    def end_round(
+        self, positions: Iterable[GroupPosition], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Notes that a round has translated the groups' *positions*, read when logs had *ends*."""
+        self._round = replace(self._round, at=steady(), positions=tuple(positions), ends=ends)
 
     def note_blocked(self, groups: Iterable[str]) -> None:
         """Notes which groups group sync leaves alone, because they are active on the target."""

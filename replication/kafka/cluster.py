@@ -240,6 +240,14 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         return self._offsets(dict.fromkeys(partitions, LATEST), isolation)
 
+    def ends_at_once(
+        self, partitions: Collection[TopicPartition], isolation: Isolation, timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        """Returns what `log_ends` does, by one request; absent where no broker says it in time."""
+        ends = partial(self._calls.admin.ends, partitions, isolation)
+        found = self._calls.ask(LIST_OFFSETS, ends, timeout_s) if partitions else {}
+        return {tp: end for tp, end in found.items() if not isinstance(end, ClientFailure)}
+
     def leader_epochs(
         self, partitions: Collection[TopicPartition], timeout_s: float | None = None
     ) -> dict[TopicPartition, int]:

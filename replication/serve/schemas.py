@@ -25,11 +25,12 @@ class Model(BaseModel):
 
 
 class HistogramDocument(Model):
-    """Durations: quantiles in seconds, and how many are at most as long as each bound."""
+    """Durations: how many are at most as long as each bound, and quantiles of the last minute."""
 
     p50: float | None
     p99: float | None
     p999: float | None
+    max: float | None
     samples: int
     sum: float
     counts: list[int]

@@ -37,7 +37,7 @@ REMEMBERED: Final = (
     "bytes_per_second",
     "in_flight_records",
 )
-LATENCIES: Final = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}
+LATENCIES: Final = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
 MOST_TOPICS: Final = 500
 """Topics of a flow whose figures are remembered: those that lag most, then those that move."""
 
@@ -180,11 +180,8 @@ class Memory:
 def flow_figures(observed: Observation) -> dict[str, float]:
     """Returns what is remembered of the flow itself."""
     own = {name: observed.figures[name] for name in REMEMBERED if name in observed.figures}
-    latency = observed.histograms.get("latency_seconds")
-    if latency is None:
-        return own
-    known = {name: latency.quantile(share) for name, share in LATENCIES.items()}
-    return own | {name: value for name, value in known.items() if value is not None}
+    latency = observed.quantiles.get("latency_seconds", {})
+    return own | {name: latency[share] for name, share in LATENCIES.items() if share in latency}
 
 
 def moving_topics(observed: Observation) -> list[TopicFigures]:

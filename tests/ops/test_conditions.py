@@ -26,7 +26,7 @@ from tests.support.flows import RunningFlow, flow_config, flow_context, mirror_c
 from tests.support.groups import commit
 from tests.support.local import Clusters, Until
 from tests.support.topic_settings import alter_topic
-from tests.support.topics import fill
+from tests.support.topics import fill, send
 
 pytestmark = [pytest.mark.cluster, pytest.mark.spark]
 
@@ -56,8 +56,11 @@ def test_a_group_is_blocked_while_it_is_active_on_the_target(
     (blocked,) = held(snapshots.look(steady(), None), "group-blocked")
     consumer.close()
     checkpoints.round(at_once=True)
+    send(clusters[0], topic_name, 1, 500)  # which the group may have read until the next round
     after = snapshots.look(steady(), None)
 
+    (own,) = [one for one in after.groups if one.group == group]
+    assert own.figures["group_lag_records"] == 60
     assert (blocked.severity, blocked.topic) == ("degraded", None)
     assert group in blocked.text
     assert "group-lists FILE" in blocked.next_step

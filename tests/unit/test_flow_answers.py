@@ -5,7 +5,7 @@ from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from replication.cli.status import flow_lines
+from replication.cli.status import figures_line, flow_lines
 from replication.control.flow_answers import (
     FlowAnswer,
     LastStatus,
@@ -39,6 +39,28 @@ def group(*members: str) -> LeaseGroup:
 
 
 UNKNOWN = LeaseGroup("g", "B", None, "cluster B does not answer")
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        (
+            {"lag_records": 3000.0, "lag_seconds": 9.0, "rpo_seconds": 9.0},
+            "lag {}3 000 records, 9.0 s   RPO {}9.0 s",
+        ),
+        ({"lag_records": 3000.0}, "lag {}3 000 records"),
+    ],
+)
+def test_a_lag_that_partitions_are_missing_from_is_said_to_be_at_least_that(
+    figures: dict[str, float], expected: str
+) -> None:
+    def line(unknown: int, **found: float) -> str:
+        shown = {**found, "lag_unknown_partitions": float(unknown)}
+        return figures_line(Observation(FLOW, 1.0, "running", 1.0, figures=shown))
+
+    assert line(0, **figures) == expected.format("", "")
+    assert line(2, **figures) == expected.format("at least ", "at least ")
+    assert line(2) == "lag unknown"
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,8 @@ class TopicChoice:
         if not problems:
             return plan
         self._unmatched |= located.unmatched
+        # the position of the map may be another topic's
+        self._context.metrics.place({tp: each.replicated for tp, each in problems.items()})
         errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
         self._reserve(left)
@@ -422,6 +424,7 @@ class TopicChoice:
         # a leader that is silent, and that its cluster still names, would keep all others waiting
         plan = plan.without_leaders(context.outages.silenced)
         plan = plan.without_paused(context.steering.paused)
+        context.metrics.want(plan, {*without, *plan.rejected})
         first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):
             return plan

@@ -476,6 +476,8 @@ class _FlowLoop:
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():
             self._map_writer.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
+        # also of what a drain does not read, as nothing is new there
+        self._context.metrics.place({tp: at.upstream for tp, at in positions.items()})
 
     def _record_last_batch(self, ending: GenerationEnding) -> None:
         """Adds what an interrupted batch wrote to the offset map, so that groups can use it.

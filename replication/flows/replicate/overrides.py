@@ -100,11 +100,8 @@ class OverrideFollower:
         """Says that what the last look has found is in force, with *plan*."""
         self._paused = plan.paused
         self._at_risk &= set(plan.paused)
-        offsets = self._stored.next_offsets if plan.paused else {}
         topics = {tp.topic for tp in plan.paused}
-        self._context.metrics.pause(
-            {tp: offsets.get(tp) for tp in plan.paused}, remote_topics(self._context.config, topics)
-        )
+        self._context.metrics.pause(plan.paused, remote_topics(self._context.config, topics))
         if self._looked is None or self._in_force is self._looked:
             return
         self._write_at = 0.0
