@@ -34,6 +34,7 @@ COMMANDS: Final = {
     "move-position": "cli.positions",
     "reset-positions": "cli.positions",
     "dead-letters": "cli.dead_letters",
+    "retry": "cli.retry",
     "status": "cli.status",
     "lag": "cli.status",
     "events": "cli.status",

@@ -42,6 +42,7 @@ from replication.state.requests import (
     DeadLetterRequests,
     MoveRequests,
     RequestChannel,
+    RetryRequests,
     WriteRequests,
 )
 from replication.state.table_reader import OFFSET_RUNS
@@ -228,6 +229,11 @@ class FlowContext:
     def letter_requests(self) -> DeadLetterRequests:
         """Which dead letters are to be copied again."""
         return DeadLetterRequests(self.requests, self.config.flow)
+
+    @property
+    def retry_requests(self) -> RetryRequests:
+        """What is set aside, and is to be tried now."""
+        return RetryRequests(self.requests, self.config.flow)
 
     @property
     def write_requests(self) -> WriteRequests:

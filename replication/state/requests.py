@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-RequestKind = Literal["stop", "accept", "write", "move", "letters"]
+RequestKind = Literal["stop", "catchup", "accept", "write", "move", "letters", "retry"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""
@@ -149,6 +149,7 @@ class RequestChannel:
         self._said: set[str] = set()
         self._told: set[str] = set()
         self._changes: dict[Flow, ChangeFiles] = {}
+        self._listed: Sequence[str] = ()
         self._listed_at = -math.inf
 
     def paths(self, kind: RequestKind) -> list[str]:
@@ -160,13 +161,20 @@ class RequestChannel:
             OSError, Py4JError: The folder cannot be listed.
         """
         listed = sorted(self._files.find(f"{self.state_dir.rstrip('/')}/_control/"))
-        self._listed_at = time.monotonic()
+        self._listed, self._listed_at = listed, time.monotonic()
         for changes in list(self._changes.values()):
             changes.take(listed)
             for path, unread in changes.unread.items():
                 self.say("change_unreadable", flow=changes.flow, path=path, text=unread.text)
-        of_kind = prefix(self.state_dir, kind)
-        return [path for path in listed if path.startswith(of_kind)]
+        return self.listed(prefix(self.state_dir, kind))
+
+    def listed(self, begin: str) -> list[str]:
+        """Returns the paths that begin so, as `paths` has seen them last: that costs no call."""
+        return [path for path in self._listed if path.startswith(begin)]
+
+    def is_asked(self, kind: RequestKind, flow: Flow) -> bool:
+        """Returns whether the last listing has a request of *kind* to *flow*."""
+        return bool(self.listed(prefix_of(self.state_dir, kind, flow)))
 
     def changes_of(self, flow: Flow) -> ChangeFiles:
         """Returns the changes of *flow*, as far as they were read; `paths` reads on."""
@@ -586,6 +594,61 @@ def request_letters(
     ask_owner(access, flow, [DeadLetterRequest(tuple(sorted(ids)))], reason)
 
 
+@dataclass(frozen=True, slots=True)
+class RetryRequest(OwnerRequest):
+    """What is set aside of *topics*, or of all without any, is to be tried now."""
+
+    KIND = "retry"
+    FORM: ClassVar[Form] = {"topics": (_is_list_of(_is_text), "topics must be a list of names")}
+
+    topics: tuple[str, ...] = ()
+    request: Request = NEW
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return (self.topics,)
+
+    @classmethod
+    def _made(cls, request: Request, values: Sequence[Any]) -> "RetryRequest":
+        (topics,) = values
+        return cls(tuple(topics), request)
+
+    @property
+    def event(self) -> NewEvent:
+        rest = len(self.topics[_SHOWN:])
+        names = ", ".join(self.topics[:_SHOWN]) + (f" and {rest} more" if rest else "")
+        return self.request.event(f"try {names or 'all that is set aside'} again", "retry")
+
+
+class RetryRequests(OwnerRequests[RetryRequest]):
+    """What is to be tried now, on its way from ``replication retry`` to the owner."""
+
+    of = RetryRequest
+
+
+def request_retry(
+    access: StateAccess,
+    flow: Flow,
+    asked: RetryRequest,
+    timeout_seconds: float,
+    reason: str,
+    idle: "Idle",
+) -> bool:
+    """Asks the process that runs *flow* to try again, and waits until it has.
+
+    Returns:
+        Whether it has; False if no process runs the flow, as *idle* says.
+
+    Raises:
+        StateError: It did not in time, or the state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    path = new_path(access.state_dir, asked.KIND, flow)
+    with open_files(storage_for(access)) as files:
+        text = request(asked.body, reason).text()
+        return flow in _ask_owners(files, {flow: path}, timeout_seconds, text, idle)
+
+
 def _letter(row: object) -> DeadLetterId:
     kinds = [str, str, int, int]
     if not isinstance(row, list) or [type(part) for part in row] != kinds:
@@ -800,10 +863,10 @@ def request_stop(
     with open_files(storage_for(access)) as files:
         if is_local:
             return _stop_local(files, state_dir, flows, job, timeout_seconds, text)
-        return _stop_remote(files, paths, timeout_seconds, text, idle)
+        return _ask_owners(files, paths, timeout_seconds, text, idle)
 
 
-def _stop_remote(
+def _ask_owners(
     files: RequestFiles, paths: Mapping[Flow, str], timeout_seconds: float, text: str, idle: Idle
 ) -> dict[Flow, int]:
     """Creates requests, and waits until each is removed, or nobody is left to remove it."""

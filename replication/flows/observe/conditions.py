@@ -110,7 +110,8 @@ def _of_topics(facts: FlowFacts) -> Iterator[Found]:
         if name in topics:
             continue
         topics.add(name)
-        yield "set-aside", name, str(error), error.command or status
+        retry = f"python -m replication retry FILE --flow '{facts.flow}' --topic {name}"
+        yield "set-aside", name, str(error), error.command or retry
     for topic in facts.topics:
         if topic.state == "stalled":
             text = f"{topic.topic} does not move, although the source has records for it"

@@ -28,7 +28,7 @@ from replication.positions.originals import unsafe_keys
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.kafka_options import named
 from replication.state.offset_table import FIRST_TOPICS, first_start_of, rows_of
-from replication.state.requests import LOOK_SECONDS
+from replication.state.requests import RetryRequest
 from replication.topics.topic_plan import RetryTimes, TopicPlan, codecs_of_copies
 from replication.upkeep.prepare import Reserve, carry_out, look
 
@@ -282,8 +282,7 @@ class TopicChoice:
         self._reserve = reserve
         self._identity = Identity(context)
         self._codecs = SourceCodecs(context)
-        self._accepted = set[str]()
-        self._look_at = 0.0
+        self._seen = set[str]()  # requests for which parts are due already
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
         self._refused: dict[TopicOrPartition, ReplicationError] = {}  # what has ended the flow
@@ -302,6 +301,7 @@ class TopicChoice:
         producers have in flight would be the first that a new topic gets.
         """
         began = time.monotonic()
+        self._look_for_requests()
         waiting = self._topics.waiting()
         plan = self._try_all_but(waiting, running)
         if waiting and not plan.topics:
@@ -319,7 +319,7 @@ class TopicChoice:
 
     def has_retry(self) -> bool:
         """Returns whether anything that was set aside is to be tried now."""
-        self._look_for_acceptances()
+        self._look_for_requests()
         has_other_leaders = (
             self._context.outages.leaderless != self._unled and time.monotonic() >= self._unled_at
         )
@@ -503,16 +503,38 @@ class TopicChoice:
         _waits_for_a_schema,
     )
 
-    def _look_for_acceptances(self) -> None:
-        # topics are due for which an operator has accepted something since the last look
-        if not self._topics.errors or time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + LOOK_SECONDS
-        found = self._context.accept_requests.find()
-        self._topics.retry_now(
-            {each.topic for each in found if each.request.path not in self._accepted}
-        )
-        self._accepted = {each.request.path for each in found}
+    def _look_for_requests(self) -> None:
+        """Makes what is set aside due where an operator has asked for something since.
+
+        Who has asked to try again is answered once every part has failed again, or rejoined.
+        """
+        context, seen = self._context, self._seen
+        aside = {*self._topics.errors, *self._leaderless.errors}
+        self._seen = set()
+        if aside and context.requests.is_asked("accept", self._flow):
+            accepted = context.accept_requests.find()
+            self._seen |= {each.request.path for each in accepted}
+            self._retry_now({each.topic for each in accepted if each.request.path not in seen})
+        if context.requests.is_asked("retry", self._flow):
+            requests = context.retry_requests
+            asked = requests.find()
+            context.tables.record_events(self._flow, requests.events(asked))
+            self._seen |= {each.request.path for each in asked}
+            for each in asked:
+                if each.request.path not in seen:
+                    self._retry_now(_parts_of(each, aside))
+            tried = self._topics.waiting() | self._leaderless.waiting()
+            requests.remove([each for each in asked if _parts_of(each, aside) <= tried])
+
+    def _retry_now(self, parts: Collection[TopicOrPartition]) -> None:
+        self._topics.retry_now(parts)
+        self._leaderless.retry_now(parts)
+
+
+def _parts_of(retry: RetryRequest, aside: Collection[TopicOrPartition]) -> set[TopicOrPartition]:
+    """Returns what *retry* asks for of what is set aside."""
+    names = {part: part if isinstance(part, str) else part.topic for part in aside}
+    return {part for part, name in names.items() if name in retry.topics or not retry.topics}
 
 
 def refusal_errors(

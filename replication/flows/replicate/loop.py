@@ -422,7 +422,7 @@ class _FlowLoop:
         self._context.head_start.end(config.flow)
         self._context.metrics.have_nothing(is_paused=bool(plan.paused), held=self._steer.held)
         due = time.monotonic() + config.refresh_topics_interval_seconds
-        while time.monotonic() < due and not self._steer.is_due:
+        while time.monotonic() < due and not (self._steer.is_due or self._choice.has_retry()):
             self._lease.check()
             self._steer.record(self._number)
             if self._steer.wait(self._stop, LEAST_SECONDS):
