@@ -98,6 +98,18 @@ class RefusedSchemas:
         return self.of(topics)
 
 
+class CatchUp:
+    """Whether a flow is to end once it has caught up.
+
+    Attributes:
+        asked: Set while an operator waits for that.
+        done: Set when it has ended so.
+    """
+
+    def __init__(self) -> None:
+        self.asked, self.done = Event(), Event()
+
+
 ActingPart = Literal["checkpoints", "metadata", "schemas"]
 """What changes the target in threads of its own, beside the records."""
 
@@ -125,6 +137,7 @@ class FlowContext:
         spoke_as: By what this process holds, or held, the parts of the flow.
         refused_schemas: Topics whose records wait for an id of a schema in vain.
         acting: Locked while a part changes the target: see `act`.
+        catch_up: Whether the flow is to end once it has caught up.
     """
 
     configured: FlowConfig
@@ -147,6 +160,7 @@ class FlowContext:
     acting: dict[ActingPart, Lock] = field(
         default_factory=lambda: {"checkpoints": Lock(), "metadata": Lock(), "schemas": Lock()}
     )
+    catch_up: CatchUp = field(default_factory=CatchUp)
 
     @property
     def config(self) -> FlowConfig:

@@ -46,7 +46,7 @@ class Owner:
             retry_requests=RetryRequests(self.channel, FLOW),
             outages=SimpleNamespace(leaderless=frozenset()),
         )
-        self.choice = TopicChoice(context, SimpleNamespace(), lambda _: None)  # type: ignore[arg-type]
+        self.choice = TopicChoice(context, SimpleNamespace(), lambda _: {})  # type: ignore[arg-type]
         self.topics, self.leaderless = self.choice._topics, self.choice._leaderless  # noqa: SLF001
         self.fail("orders", "clicks")
         self.leaderless.add({UNLED: WHY})
