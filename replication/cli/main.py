@@ -33,6 +33,7 @@ COMMANDS: Final = {
     "positions": "cli.positions",
     "move-position": "cli.positions",
     "reset-positions": "cli.positions",
+    "skip": "cli.positions",
     "dead-letters": "cli.dead_letters",
     "retry": "cli.retry",
     "status": "cli.status",

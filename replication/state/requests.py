@@ -555,6 +555,20 @@ def request_moves(
     ask_owner(access, flow, moves, reason)
 
 
+def withdraw_moves(access: StateAccess, flow: Flow, partition: TopicPartition, to: int) -> int:
+    """Takes back what was asked of *partition*, if it waits still; returns how many requests.
+
+    Raises:
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    with open_channel(access) as channel:
+        requests = MoveRequests(channel, flow)
+        asked = [each for each in requests.find() if each.partition == partition]
+        mine = [each for each in asked if each.moving.to == to]
+        requests.remove(mine)
+    return len(mine)
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetterRequest(OwnerRequest):
     """The dead letters *ids* are to be copied again."""

@@ -10,10 +10,14 @@ from replication.config.state_access import StateAccess
 from replication.errors import ClusterError, StateError
 from replication.flows.replicate import choose
 from replication.flows.replicate.choose import TopicChoice
-from replication.model import Flow, NewEvent, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
+from replication.offsets.moved import Moving
 from replication.state.requests import (
     AcceptRequest,
     AcceptRequests,
+    MoveRequest,
+    MoveRequests,
+    OwnerRequest,
     RetryRequest,
     RetryRequests,
     ask_owner,
@@ -43,6 +47,7 @@ class Owner:
             metrics=quiet,
             requests=self.channel,
             accept_requests=AcceptRequests(self.channel, FLOW),
+            move_requests=MoveRequests(self.channel, FLOW),
             retry_requests=RetryRequests(self.channel, FLOW),
             outages=SimpleNamespace(leaderless=frozenset()),
         )
@@ -127,8 +132,15 @@ def test_two_operators_have_it_tried_twice_and_are_both_answered(owner: Owner) -
     assert owner.asked() == []
 
 
-def test_an_acceptance_makes_its_topic_due_once(owner: Owner) -> None:
-    ask_owner(owner.access, FLOW, [AcceptRequest("orders", "id-1", (0,), 17)])
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AcceptRequest("orders", "id-1", (0,), 17),
+        MoveRequest(TopicPartition("orders", 0), Moving(18, Position(17, 9), "id-1")),
+    ],
+)
+def test_a_decision_about_a_topic_makes_it_due_once(owner: Owner, request_: OwnerRequest) -> None:
+    ask_owner(owner.access, FLOW, [request_])
 
     assert owner.look()
     owner.fail("orders")

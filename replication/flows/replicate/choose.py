@@ -19,9 +19,10 @@ from replication.kafka.api import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import newest_codecs
 from replication.log_events import Event
-from replication.model import Flow, NewEvent, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.guard import Refusal
-from replication.positions.expire import rejected_records
+from replication.offsets.moved import skip_command
+from replication.positions.expire import BadRecord, rejected_records
 from replication.positions.find import Found, find_problems, topics_of
 from replication.positions.measure import give_up_in_flight
 from replication.positions.originals import unsafe_keys
@@ -39,6 +40,14 @@ class RefusedTopicError(GuardError):
     def __init__(self, text: str, command: str) -> None:
         self.command = command
         super().__init__(f"{text}\n    To go on: {command}")
+
+
+class BadRecordError(FlowError):
+    """The next record of a partition cannot be copied; *command* leaves it out."""
+
+    def __init__(self, text: str, command: str) -> None:
+        self.command = command
+        super().__init__(text)
 
 
 ADVICE = (
@@ -373,11 +382,13 @@ class TopicChoice:
             if name in on_source or copy in on_target
         }
 
-    def put_aside_topics_of(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
+    def put_aside_topics_of(
+        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan
+    ) -> bool:
         """Sets topics aside whose next record cannot be copied; False if none other is left."""
         if not plan.without(topics_of(reasons)).topics:
             return False
-        self._topics.add(_by_topic(reasons, FlowError))
+        self._topics.add(bad_record_errors(self._flow, reasons))
         return True
 
     def rejoin(self, plan: TopicPlan) -> None:
@@ -484,9 +495,14 @@ class TopicChoice:
         errors = self._topics.errors
         others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
         retried = plan.without(others)
+        if not retried.topics:
+            return {}
         positions = {tp: anchor.position for tp, anchor in self._stored.anchors.items()}
-        reasons = rejected_records(self._context, retried, positions) if retried.topics else {}
-        return _by_topic(reasons, FlowError)
+        for each in self._context.move_requests.find():  # it goes on there, or fails again
+            at, to = positions.get(each.partition), each.moving.to
+            if at is not None and at == each.moving.seen and isinstance(to, int):
+                positions[each.partition] = Position(to, at.downstream)
+        return bad_record_errors(self._flow, rejected_records(self._context, retried, positions))
 
     def _waits_for_a_schema(self, plan: TopicPlan) -> Reasons:
         reasons = self._context.refused_schemas.try_again(plan.topics)
@@ -515,6 +531,11 @@ class TopicChoice:
             accepted = context.accept_requests.find()
             self._seen |= {each.request.path for each in accepted}
             self._retry_now({each.topic for each in accepted if each.request.path not in seen})
+        if aside and context.requests.is_asked("move", self._flow):
+            moves = context.move_requests.find()
+            self._seen |= {each.request.path for each in moves}
+            new = {each.partition for each in moves if each.request.path not in seen}
+            self._retry_now({part for tp in new for part in (tp, tp.topic)})
         if context.requests.is_asked("retry", self._flow):
             requests = context.retry_requests
             asked = requests.find()
@@ -550,6 +571,18 @@ def refusal_errors(
             options = f"--partition {number} --from {refusal.restart}"
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
         errors[topic] = RefusedTopicError(str(error), command)
+    return errors
+
+
+def bad_record_errors(
+    flow: Flow, bad: Mapping[TopicPartition, BadRecord]
+) -> dict[TopicOrPartition, ReplicationError]:
+    """Returns one error for each topic of *bad*, which names the command that skips the first."""
+    errors = _by_topic({tp: each.text for tp, each in bad.items()}, FlowError)
+    for tp, (_, offset) in sorted(bad.items(), reverse=True):
+        if offset is not None:
+            text = str(errors[tp.topic])
+            errors[tp.topic] = BadRecordError(text, skip_command(flow, tp, offset))
     return errors
 
 
