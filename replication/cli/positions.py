@@ -254,9 +254,9 @@ def skip(
     reason: str,
     as_json: bool,
 ) -> None:
-    """Leave out one record that cannot be copied, so that its topic goes on behind it.
+    """Leave out one record that cannot be copied.
 
-    Shows what is left out, and the groups whose translation changes. With --execute, a running flow
+    Its topic goes on behind it. Shows what is left out, and the groups whose translation changes. With --execute, a running flow
     goes on within seconds, or the next start does. Refused for any other record than the one
     that keeps its topic set aside.
     """

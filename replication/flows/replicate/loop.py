@@ -261,6 +261,7 @@ class _FlowLoop:
             left_out = self._choice.error()
             if self._context.config.mode == "drain":
                 left_out = left_out or self._selection.error()
+            self._context.head_start.end(self._flow)  # a last round of checkpoints may follow
             if left_out is None:
                 self._context.catch_up.done.set()
             return left_out
