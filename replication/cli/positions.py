@@ -256,9 +256,9 @@ def skip(
 ) -> None:
     """Leave out one record that cannot be copied.
 
-    Its topic goes on behind it. Shows what is left out, and the groups whose translation changes. With --execute, a running flow
-    goes on within seconds, or the next start does. Refused for any other record than the one
-    that keeps its topic set aside.
+    Its topic goes on behind it. Shows what is left out, and the groups whose translation changes.
+    With --execute, a running flow goes on within seconds, or the next start does. Refused for any
+    other record than the one that keeps its topic set aside.
     """
     config = load_config(file)
     flow, tp = chosen_flow(config, name), TopicPartition(topic, partition)

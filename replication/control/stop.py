@@ -90,13 +90,14 @@ def stop_when_caught_up(
     raise NoAnswerError("".join([text, *left]))
 
 
-def _ends(mirror: MirrorConfig, config: FlowConfig) -> dict[TopicPartition, int]:
+def _ends(mirror: MirrorConfig, config: FlowConfig) -> dict[TopicPartition, int | None]:
+    """Returns where the source ends now, None where nobody knows."""
     found = flow_positions(mirror, config, ()).positions
-    return {one.partition: one.end for one in found if one.end is not None}
+    return {one.partition: one.end for one in found}
 
 
 def _missing(
-    mirror: MirrorConfig, config: FlowConfig, ends: Mapping[TopicPartition, int]
+    mirror: MirrorConfig, config: FlowConfig, ends: Mapping[TopicPartition, int | None]
 ) -> Iterator[str]:
     """Yields what is not copied of each topic up to *ends*, and why if the flow says so."""
     try:
@@ -107,7 +108,7 @@ def _missing(
     missing: dict[str, list[int | None]] = {}
     why: dict[str, str] = {}
     for one in found.positions:
-        end, at = ends.get(one.partition), one.position.upstream if one.position else 0
+        end, at = ends.get(one.partition, 0), one.position.upstream if one.position else 0
         left = None if end is None else max(0, end - at)
         if left == 0 or one.state in ("gone", "not selected"):
             continue

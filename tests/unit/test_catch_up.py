@@ -11,7 +11,9 @@ import pytest
 
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.config.state_access import StateAccess
-from replication.errors import ClusterError
+from replication.control import stop
+from replication.control.positions import FlowPosition
+from replication.errors import ClusterError, NoAnswerError
 from replication.flows.context import CatchUp
 from replication.flows.flow_metrics import FlowMetrics
 from replication.flows.replicate.catch_up import CatchUpGoal
@@ -153,13 +155,13 @@ def test_only_a_flow_that_has_caught_up_says_so(
     state_dir, files = tmp_path.as_uri(), LocalFiles()
     flow, told = CatchUp(), list[str]()
 
-    def work(stop: threading.Event) -> None:
+    def work(ends: threading.Event) -> None:
         until(flow.asked.is_set, 30)
         if ending == "failed":
             raise ClusterError("the source does not answer")
         if ending == "stopped by another":
             files.create(new_path(state_dir, "stop", FLOW))
-            until(stop.is_set, 30)
+            until(ends.is_set, 30)
         else:
             flow.done.set()
 
@@ -191,10 +193,10 @@ def test_a_request_that_is_taken_back_stops_nothing(tmp_path: Path, until: Until
     state_dir, flow = tmp_path.as_uri(), CatchUp()
     seen: list[bool] = []
 
-    def work(stop: threading.Event) -> None:
+    def work(ends: threading.Event) -> None:
         until(flow.asked.is_set, 30)
         until(lambda: not flow.asked.is_set(), 30)
-        seen.append(stop.is_set())
+        seen.append(ends.is_set())
 
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
         requests = StopRequests(channel(state_dir), [FLOW], "mirror", locks.holds, locks.address)
@@ -207,3 +209,51 @@ def test_a_request_that_is_taken_back_stops_nothing(tmp_path: Path, until: Until
     assert isinstance(error, UnansweredError)
     assert seen == [False]
     assert not requests.find()
+
+
+# What is missing, in the words of the command.
+
+
+def test_what_is_missing_after_the_timeout_is_said_by_topic(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Up to the ends of the request: what the source gets later is not missing."""
+
+    def at(
+        topic: str, number: int, offset: int | None, end: int | None, state: str = "lagging"
+    ) -> FlowPosition:
+        position = None if offset is None else Position(offset, offset)
+        reason = "a record is too large" if state == "set-aside" else ""
+        return FlowPosition(TopicPartition(topic, number), position, end, 1.0, state, reason)
+
+    asked = [
+        *(at("orders", n, 0, 100) for n in range(3)),
+        *(at("clicks", 0, None, 50), at("gone", 0, 0, 9), at("empty", 0, None, 0)),
+        at("unled", 0, 5, None),
+    ]
+    later = [
+        *(at("orders", 0, 100, 900), at("orders", 1, 90, 900), at("orders", 2, 70, 900)),
+        at("clicks", 0, None, 70, "set-aside"),
+        *(at("gone", 0, 0, 9, "gone"), at("empty", 0, None, 7, "new"), at("born", 0, None, 0)),
+        at("unled", 0, 5, None, "leaderless"),
+    ]
+    looks = iter([asked, later])
+    monkeypatch.setattr(
+        stop, "flow_positions", lambda *_: SimpleNamespace(positions=next(looks), problems=())
+    )
+
+    def not_in_time(*_: object) -> None:
+        raise UnansweredError("still running after 5 s")
+
+    monkeypatch.setattr(stop, "stop_flows", not_in_time)
+    config: Any = SimpleNamespace(flow=FLOW)
+
+    with pytest.raises(NoAnswerError) as error:
+        stop.stop_when_caught_up(SimpleNamespace(), [config], "mirror", 5)  # type: ignore[arg-type]
+
+    assert str(error.value).splitlines() == [
+        "not caught up after 5 s, so nothing stops; what is missing:",
+        "  - A->B: orders: 40 offsets in 2 partitions",
+        "  - A->B: clicks: 50 offsets in 1 partition (set-aside: a record is too large)",
+        "  - A->B: unled: at least 0 offsets in 1 partition (leaderless)",
+    ]
