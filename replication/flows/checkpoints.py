@@ -515,6 +515,11 @@ class Checkpoints:
         """Ends the running batch, and with it the rounds."""
         self._ended.set()
 
+    def last_round(self) -> None:
+        """Runs all steps beside the query, as a drain does at its end; raises what `round` does."""
+        with self._round:
+            self.round(at_once=True)
+
     def finish(self) -> None:
         """Writes what is left of the history, after the query has stopped.
 

@@ -21,7 +21,7 @@ from replication.foreign_json import to_json
 from replication.serve import api, changes
 from replication.serve.answers import flow_answer
 from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
-from replication.serve.changes import Accept, MoveOrder, Stop
+from replication.serve.changes import Accept, MoveOrder, RetryOrder, Stop
 from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.dependencies import (
     Asked,
@@ -450,6 +450,14 @@ async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
     form = await form_of(request)
     wanted = _valid(Accept, {**_part(form), "from": form.get("from", ""), **_why(form)})
     return await _shown(request, form, lambda: changes.accept(request, flow, asked, wanted))
+
+
+@router.post("/flows/{source}/{target}/retry")
+async def retry(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Asks the process that runs the flow to try a topic again, after it was confirmed."""
+    form = await form_of(request)
+    wanted = _valid(RetryOrder, {"topic": form.get("topic", ""), **_why(form)})
+    return await _shown(request, form, lambda: changes.retry(request, flow, asked, wanted))
 
 
 @router.post("/flows/{source}/{target}/move", dependencies=[ASKS_CLUSTERS])

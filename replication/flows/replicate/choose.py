@@ -19,16 +19,17 @@ from replication.kafka.api import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import newest_codecs
 from replication.log_events import Event
-from replication.model import Flow, NewEvent, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.guard import Refusal
-from replication.positions.expire import rejected_records
+from replication.offsets.moved import skip_command
+from replication.positions.expire import BadRecord, rejected_records
 from replication.positions.find import Found, find_problems, topics_of
 from replication.positions.measure import give_up_in_flight, gone_text
 from replication.positions.originals import unsafe_keys
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.kafka_options import named
 from replication.state.offset_table import FIRST_TOPICS, first_start_of, rows_of
-from replication.state.requests import LOOK_SECONDS
+from replication.state.requests import RetryRequest
 from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import RetryTimes, TopicPlan, codecs_of_copies
 from replication.upkeep.prepare import Reserve, carry_out, look
@@ -40,6 +41,14 @@ class RefusedTopicError(GuardError):
     def __init__(self, text: str, command: str) -> None:
         self.command = command
         super().__init__(f"{text}\n    To go on: {command}")
+
+
+class BadRecordError(FlowError):
+    """The next record of a partition cannot be copied; *command* leaves it out."""
+
+    def __init__(self, text: str, command: str) -> None:
+        self.command = command
+        super().__init__(text)
 
 
 ADVICE = (
@@ -286,8 +295,7 @@ class TopicChoice:
         self._reserve = reserve
         self._identity = Identity(context)
         self._codecs = SourceCodecs(context)
-        self._accepted = set[str]()
-        self._look_at = 0.0
+        self._seen = set[str]()  # requests for which parts are due already
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
         self._refused: dict[TopicOrPartition, ReplicationError] = {}  # what has ended the flow
@@ -308,6 +316,7 @@ class TopicChoice:
         producers have in flight would be the first that a new topic gets.
         """
         began = time.monotonic()
+        self._look_for_requests()
         waiting = self._topics.waiting()
         plan = self._try_all_but(waiting, running)
         if waiting and not plan.topics:
@@ -325,7 +334,7 @@ class TopicChoice:
 
     def has_retry(self) -> bool:
         """Returns whether anything that was set aside is to be tried now."""
-        self._look_for_acceptances()
+        self._look_for_requests()
         has_other_leaders = (
             self._context.outages.leaderless != self._unled and time.monotonic() >= self._unled_at
         )
@@ -384,11 +393,13 @@ class TopicChoice:
             if name in on_source or copy in on_target
         }
 
-    def put_aside_topics_of(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
+    def put_aside_topics_of(
+        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan
+    ) -> bool:
         """Sets topics aside whose next record cannot be copied; False if none other is left."""
         if not plan.without(topics_of(reasons)).topics:
             return False
-        self._topics.add(_by_topic(reasons, FlowError))
+        self._topics.add(bad_record_errors(self._flow, reasons))
         return True
 
     def rejoin(self, plan: TopicPlan) -> None:
@@ -527,9 +538,14 @@ class TopicChoice:
         errors = self._topics.errors
         others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
         retried = plan.without(others)
+        if not retried.topics:
+            return {}
         positions = {tp: anchor.position for tp, anchor in self._stored.anchors.items()}
-        reasons = rejected_records(self._context, retried, positions) if retried.topics else {}
-        return _by_topic(reasons, FlowError)
+        for each in self._context.move_requests.find():  # it goes on there, or fails again
+            at, to = positions.get(each.partition), each.moving.to
+            if at is not None and at == each.moving.seen and isinstance(to, int):
+                positions[each.partition] = Position(to, at.downstream)
+        return bad_record_errors(self._flow, rejected_records(self._context, retried, positions))
 
     def _waits_for_a_schema(self, plan: TopicPlan) -> Reasons:
         reasons = self._context.refused_schemas.try_again(plan.topics)
@@ -546,16 +562,43 @@ class TopicChoice:
         _waits_for_a_schema,
     )
 
-    def _look_for_acceptances(self) -> None:
-        # topics are due for which an operator has accepted something since the last look
-        if not self._topics.errors or time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + LOOK_SECONDS
-        found = self._context.accept_requests.find()
-        self._topics.retry_now(
-            {each.topic for each in found if each.request.path not in self._accepted}
-        )
-        self._accepted = {each.request.path for each in found}
+    def _look_for_requests(self) -> None:
+        """Makes what is set aside due where an operator has asked for something since.
+
+        Who has asked to try again is answered once every part has failed again, or rejoined.
+        """
+        context, seen = self._context, self._seen
+        aside = {*self._topics.errors, *self._leaderless.errors}
+        self._seen = set()
+        if aside and context.requests.is_asked("accept", self._flow):
+            accepted = context.accept_requests.find()
+            self._seen |= {each.request.path for each in accepted}
+            self._retry_now({each.topic for each in accepted if each.request.path not in seen})
+        if aside and context.requests.is_asked("move", self._flow):
+            moves = context.move_requests.find()
+            self._seen |= {each.request.path for each in moves}
+            new = {each.partition for each in moves if each.request.path not in seen}
+            self._retry_now({part for tp in new for part in (tp, tp.topic)})
+        if context.requests.is_asked("retry", self._flow):
+            requests = context.retry_requests
+            asked = requests.find()
+            context.tables.record_events(self._flow, requests.events(asked))
+            self._seen |= {each.request.path for each in asked}
+            for each in asked:
+                if each.request.path not in seen:
+                    self._retry_now(_parts_of(each, aside))
+            tried = self._topics.waiting() | self._leaderless.waiting()
+            requests.remove([each for each in asked if _parts_of(each, aside) <= tried])
+
+    def _retry_now(self, parts: Collection[TopicOrPartition]) -> None:
+        self._topics.retry_now(parts)
+        self._leaderless.retry_now(parts)
+
+
+def _parts_of(retry: RetryRequest, aside: Collection[TopicOrPartition]) -> set[TopicOrPartition]:
+    """Returns what *retry* asks for of what is set aside."""
+    names = {part: part if isinstance(part, str) else part.topic for part in aside}
+    return {part for part, name in names.items() if name in retry.topics or not retry.topics}
 
 
 def refusal_errors(
@@ -572,6 +615,18 @@ def refusal_errors(
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
         errors[topic] = RefusedTopicError(str(error), command)
         errors[topic].partitions = error.partitions
+    return errors
+
+
+def bad_record_errors(
+    flow: Flow, bad: Mapping[TopicPartition, BadRecord]
+) -> dict[TopicOrPartition, ReplicationError]:
+    """Returns one error for each topic of *bad*, which names the command that skips the first."""
+    errors = _by_topic({tp: each.text for tp, each in bad.items()}, FlowError)
+    for tp, (_, offset) in sorted(bad.items(), reverse=True):
+        if offset is not None:
+            text = str(errors[tp.topic])
+            errors[tp.topic] = BadRecordError(text, skip_command(flow, tp, offset))
     return errors
 
 
