@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -26,15 +27,18 @@ STOP_SECONDS = 0.5
 
 
 @contextmanager
-def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event) -> Iterator[None]:
+def background_checkpoints(
+    context: FlowContext, job: Job, stop: threading.Event
+) -> Iterator[Callable[[], None]]:
     """Runs the flow's checkpoint query during the block, if *job* runs checkpoints.
 
     A drain has no such query: `checkpoints_once` does its one round after the records.
-    *stop* ends the query before the block ends, which sets it.
+    *stop* ends the query before the block ends, which sets it. Yields what does a last round,
+    which covers all that is copied.
     """
     config = context.config
     if not wants_checkpoints(config, job) or config.mode == "drain":
-        yield
+        yield lambda: None
         return
     checkpoints = Checkpoints(context)
     with _flow_query(
@@ -46,7 +50,16 @@ def background_checkpoints(context: FlowContext, job: Job, stop: threading.Event
         before_stop=checkpoints.end_batch,
         after_stop=checkpoints.finish,
     ):
-        yield
+        yield partial(_last_round, context, checkpoints, stop)
+
+
+def _last_round(context: FlowContext, checkpoints: Checkpoints, stop: threading.Event) -> None:
+    """Does a round under the lease of the query, which may not have begun yet."""
+    while (lease := context.held.get("checkpoints")) is None:
+        if stop.wait(STOP_SECONDS):
+            return
+    lease.check()
+    checkpoints.last_round()
 
 
 def checkpoints_once(context: FlowContext, job: Job) -> None:

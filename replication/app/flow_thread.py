@@ -4,12 +4,14 @@ import threading
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from replication.app.run_history import JobOutcome
-from replication.errors import ReplicationError
+from replication.errors import FlowError, ReplicationError
+from replication.flows.context import CatchUp
 from replication.log import Log
 from replication.model import Flow, NewEvent
+from replication.spark.session import has_jvm_ended
 from replication.state.locks import JobLocks
 from replication.state.requests import POLL_SECONDS, StopRequests
 
@@ -18,6 +20,13 @@ log = Log(__name__)
 REMIND_SECONDS = 60.0
 TOGETHER_SECONDS = 30.0
 """How long a flow that has ended waits for others, so that one commit gives all leases back."""
+
+
+JVM_HAS_ENDED: Final = (
+    "the driver's JVM ended without a word: it was killed, by hand or by the system for lack of "
+    "memory; the last line of spark-submit.sh or of the platform has the signal; starting the job "
+    "again is safe"
+)
 
 
 class WhenEnded(Protocol):
@@ -44,7 +53,8 @@ class Failure:
 class FlowThread(threading.Thread):
     """Runs one flow; afterwards ``failure`` is the error that ended it, None for a clean end.
 
-    *work* runs the flow until the event is set or nothing is left to do, *record* takes its events.
+    *work* runs the flow until the event is set or nothing is left to do, *record* takes its events,
+    *catch_up* tells it that it is to end once it has caught up.
     """
 
     def __init__(
@@ -53,11 +63,13 @@ class FlowThread(threading.Thread):
         work: Callable[[threading.Event], None],
         when_ended: WhenEnded = lambda _error, is_stopped: None,  # noqa: ARG005 - by its name
         record: Callable[[Sequence[NewEvent]], None] = lambda _events: None,
+        catch_up: CatchUp | None = None,
     ) -> None:
         super().__init__(name=str(flow), daemon=True)
         self.flow = flow
         self.log = log.bind(flow)
         self.record = record
+        self.catch_up = catch_up or CatchUp()
         self.stop = threading.Event()
         self.failure: Failure | None = None
         self._work = work
@@ -76,12 +88,14 @@ class FlowThread(threading.Thread):
     def _run(self) -> None:
         try:
             self._work(self.stop)
-        except ReplicationError as error:
-            self.failure = Failure(self.flow, error, time.monotonic())
-            self.log.error("flow_failed", text=error)
         except BaseException as error:  # the thread's edge: nothing above would see it
-            self.failure = Failure(self.flow, error, time.monotonic())
-            self.log.exception("flow_failed", text="internal error, please report it")
+            # whatever failed first when the JVM was killed says nothing of it
+            known = FlowError(JVM_HAS_ENDED) if has_jvm_ended() else error
+            self.failure = Failure(self.flow, known, time.monotonic())
+            if isinstance(known, ReplicationError):
+                self.log.error("flow_failed", text=known)
+            else:
+                self.log.exception("flow_failed", text="internal error, please report it")
         else:
             self.log.info("flow_ended")
 
@@ -106,11 +120,17 @@ def wait_for_all(
         turn()
         requested = requests.find()
         for thread in running:
+            asked, origin = thread.catch_up.asked, requests.origin(thread.flow)
+            by = f" by {origin}" if origin else ""
             if thread.flow in requested and not thread.stop.is_set():
-                origin = requests.origin(thread.flow)
-                text = f"stop requested by {origin}" if origin else "stop requested"
-                log.bind(thread.flow).info("flow_stopping", text=text)
+                thread.log.info("flow_stopping", text=f"stop requested{by}")
                 thread.stop.set()
+                thread.record(requests.events(thread.flow))
+            elif thread.flow not in requests.catching_up:
+                asked.clear()
+            elif not asked.is_set():
+                thread.log.info("flow_stopping", text=f"stop when caught up requested{by}")
+                asked.set()
                 thread.record(requests.events(thread.flow))
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
         endings.look()
@@ -153,8 +173,9 @@ class _Endings:
             self._first_at = None
         for thread in ended:
             if thread.flow in self._done:
-                failure = thread.failure
-                self._requests.answer(thread.flow, failure.outcome.exit_code if failure else 0)
+                code = thread.failure.outcome.exit_code if thread.failure else 0
+                done = thread.catch_up.done.is_set()
+                self._requests.answer(thread.flow, code, has_caught_up=done)
                 self._locks.release(thread.flow)
 
     def _is_due(self, running: Sequence[FlowThread], new: Sequence[FlowThread]) -> bool:

@@ -405,6 +405,7 @@ class _Application:
                 else partial(_run_flow, context, admission, self._job),
                 partial(self._end, view, context),
                 partial(tables.record_events, context.config.flow),
+                context.catch_up,
             )
             for context in contexts
         ]
@@ -481,13 +482,18 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
         context.target,
         # a stop ends all parts at once: each of them takes seconds on a remote state directory
         background_metadata(context, job, stop),
-        background_checkpoints(context, job, stop),
+        background_checkpoints(context, job, stop) as last_round,
     ):
         if runs(job, "records"):
             left_out = replicate(context, admission.of(context, stop), stop)
         elif config.mode != "drain":
             stop.wait()
-        if config.mode == "drain" and not stop.is_set():
-            checkpoints_once(context, job)  # after the records, so that it covers all of them
+        # after the records, so that it covers all of them
+        if config.mode == "drain":
+            if not stop.is_set():
+                checkpoints_once(context, job)
+        elif context.catch_up.done.is_set():
+            last_round()
+            stop.set()
     if left_out is not None:
         raise left_out

@@ -21,19 +21,26 @@ from replication.cli.options import (
 )
 from replication.cli.status import first_line
 from replication.config.file import load_config
-from replication.config.tree import FlowConfig
+from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import in_force
-from replication.control.moves import MovedGroup, MovePlan, PlannedMove, chosen_goals, planned_moves
+from replication.control.moves import (
+    MovedGroup,
+    MovePlan,
+    PlannedMove,
+    chosen_goals,
+    planned_moves,
+    planned_skip,
+)
 from replication.control.positions import FlowPosition, flow_positions
 from replication.control.starts import Acceptance, plan_acceptance, stored_map
-from replication.errors import ConfigError
+from replication.errors import ConfigError, NoAnswerError
 from replication.kafka.cluster import open_clusters
 from replication.model import TopicPartition
 from replication.offsets.guard import StartOffset
 from replication.offsets.map import NoAnswer, quality
-from replication.offsets.moved import GOALS, Goal, parse_goal, read_goals
+from replication.offsets.moved import GOALS, LARGEST_OFFSET, Goal, parse_goal, read_goals
 from replication.state.readers import open_reader
-from replication.state.requests import request_acceptance, request_moves
+from replication.state.requests import request_acceptance, request_moves, withdraw_moves
 from replication.topics.topic_plan import TopicPlan
 
 HEADINGS: Final = ("partition", "source offset", "target offset", "lag", "map's age", "state")
@@ -195,6 +202,18 @@ def _run(
     config = load_config(file)
     flow = chosen_flow(config, name)
     plan = planned_moves(config, flow, lambda topics: choose(flow, topics))
+    _carry_out(config, flow, plan, execute=execute, reason=reason, as_json=as_json)
+
+
+def _carry_out(
+    config: MirrorConfig,
+    flow: FlowConfig,
+    plan: MovePlan,
+    *,
+    execute: bool,
+    reason: str,
+    as_json: bool,
+) -> None:
     if as_json:
         print_json({"flow": str(flow.flow), "execute": execute, **plan.document()})
     else:
@@ -203,8 +222,59 @@ def _run(
         requests = (each.request for each in plan.moves)
         request_moves(config.access, flow.flow, requests, reason)
     if not as_json:
-        done = "asked for: the next start goes on there"
+        done = "asked for: the flow goes on there as soon as it starts with this again"
         echo(done if execute else "dry run: nothing is moved; pass --execute to move")
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@click.option("--topic", required=True, help="Its name on the source.")
+@click.option("--partition", type=click.IntRange(min=0), required=True, help="The partition.")
+@click.option(
+    "--offset",
+    type=click.IntRange(0, LARGEST_OFFSET - 1),
+    required=True,
+    help="The source offset of the record.",
+)
+@click.option("--undo", is_flag=True, help="Take it back, as long as the record is not passed.")
+@click.option("--execute", is_flag=True, help="Skip it; without it this is a dry run.")
+@REASON
+@AS_JSON
+@known_errors
+def skip(
+    *,
+    file: str,
+    name: str | None,
+    topic: str,
+    partition: int,
+    offset: int,
+    undo: bool,
+    execute: bool,
+    reason: str,
+    as_json: bool,
+) -> None:
+    """Leave out one record that cannot be copied.
+
+    Its topic goes on behind it. Shows what is left out, and the groups whose translation changes.
+    With --execute, a running flow goes on within seconds, or the next start does. Refused for any
+    other record than the one that keeps its topic set aside.
+    """
+    config = load_config(file)
+    flow, tp = chosen_flow(config, name), TopicPartition(topic, partition)
+    if undo:
+        if execute or as_json:
+            raise click.UsageError("write --undo without --execute and --json")
+        if not withdraw_moves(config.access, flow.flow, tp, offset + 1):
+            raise NoAnswerError(
+                f"no skip of {tp} offset {offset} waits: nobody has asked for it, or the record is "
+                "passed; move-position of the paused partition copies it after all"
+            )
+        say(f"taken back: {tp} offset {offset} is not skipped")
+        return
+    plan = planned_skip(config, flow, tp, offset)
+    why = f"skip offset {offset}{f': {reason}' if reason else ''}"
+    _carry_out(config, flow, plan, execute=execute, reason=why, as_json=as_json)
 
 
 def _read(file: str, flow: FlowConfig) -> tuple[dict[TopicPartition, Goal], list[str]]:

@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -34,11 +34,12 @@ from replication.control.flow_answers import (
     LoggedEvent,
     behind,
     flow_lag,
+    is_of_before,
     read_events,
 )
 from replication.control.status import End, OpenTrouble
 from replication.errors import ClusterError, NoAnswerError, ReplicationError, UnhealthyError
-from replication.figures.lag import utc
+from replication.figures.lag import duration_text, utc
 from replication.figures.observation import (
     ENDED,
     Condition,
@@ -62,8 +63,7 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
     entry = answer.last.entry
     if entry is not None:
         if figures := figures_line(entry.observed):
-            late = entry.said_at - entry.observed.as_of
-            yield f"  {figures}" + (f"   (of {late:.0f} s before)" if late > entry.patience else "")
+            yield f"  {figures}" + (f"   ({age})" if (age := figures_age(answer)) else "")
         if limits := limits_line(entry.observed):
             yield f"  {limits}"
         if waiting := entry.observed.figures.get("schemas_waiting"):
@@ -84,6 +84,17 @@ def flow_lines(answer: FlowAnswer) -> Iterator[str]:
         yield f"  {_end(by_tables.end)}"
     if by_tables is None and entry is None and answer.no_tables:
         yield f"  its tables cannot be read: {answer.no_tables}"
+
+
+def figures_age(answer: FlowAnswer) -> str:
+    """Returns how old the figures are of a flow that was heard; "" if they are those of now."""
+    entry = answer.last.entry
+    if entry is None:
+        return ""
+    late = entry.said_at - entry.observed.as_of
+    if is_of_before(answer.state):
+        return f"of {duration_text(late + (answer.age or 0))} before"
+    return f"of {duration_text(late)} before" if late > entry.patience else ""
 
 
 def first_line(answer: FlowAnswer) -> str:
@@ -113,8 +124,7 @@ def _by_tables(answer: FlowAnswer) -> str:
         case "drained" | "stopped" | "failed":
             return f"{answer.state}: {taken}, and has not given it back"
         case "silent":
-            gone = "and was killed, paused or cut off since"
-            return f"silent: {answer.why}; last word: {taken}, {gone}"
+            return f"silent: {answer.why}; last word: {taken}"
     return f"unknown: {taken}; whether it lives is not known: {answer.why}"
 
 
@@ -122,22 +132,32 @@ def figures_line(observed: Observation) -> str:
     """Returns the figures of a flow that matter most, as far as they are known."""
     known = observed.figures
     parts = []
+    least = at_least(known)
     if "lag_records" in known:
         seconds = f", {known['lag_seconds']:.1f} s" if "lag_seconds" in known else ""
-        parts.append(f"lag {count(known['lag_records'])} records{seconds}")
+        parts.append(f"lag {least}{count(known['lag_records'])} records{seconds}")
+    elif least:
+        parts.append("lag unknown")
+    if observed.labelled.get("partitions", {}).get("catching-up"):
+        left = known.get("catch_up_seconds")
+        parts.append("catching up" + (f", {duration_text(left)} left" if left else ""))
     if "records_per_second" in known:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"
         parts.append(f"{count(known['records_per_second'])} records/s{rate}")
-    latency = observed.histograms.get("latency_seconds")
-    if latency is not None and (p50 := latency.quantile(0.5)) is not None:
-        p99 = latency.quantile(0.99) or p50
-        parts.append(f"latency p50 {p50 * 1000:.0f}, p99 {p99 * 1000:.0f} ms")
+    if latency := observed.quantiles.get("latency_seconds"):
+        p50, p99 = (latency[share] * 1000 for share in ("p50", "p99"))
+        parts.append(f"latency p50 {p50:.0f}, p99 {p99:.0f} ms")
     if "rpo_seconds" in known:
-        parts.append(f"RPO {known['rpo_seconds']:.1f} s")
+        parts.append(f"RPO {least}{known['rpo_seconds']:.1f} s")
     if not parts and "records_total" in known:
         parts.append(f"{count(known['records_total'])} records since it began")
     return "   ".join(parts)
+
+
+def at_least(figures: Figures) -> str:
+    """Returns what comes before a lag or an RPO that some partitions are missing from."""
+    return "at least " if figures.get("lag_unknown_partitions") else ""
 
 
 def limits_line(observed: Observation) -> str:
@@ -290,9 +310,8 @@ def _show(
         for change in changes.get(one.flow, NO_CHANGES).in_force:
             say(f"  changed: {change.text} (number {change.number}, by {change.origin})")
         if one.by_tables is not None and one.by_tables.troubles:
-            print_table(
-                f"{one.flow} does not replicate", HEADINGS, map(_cells, one.by_tables.troubles)
-            )
+            rows = _cells(one.by_tables.troubles)
+            print_table(f"{one.flow} does not replicate", HEADINGS, rows)
 
 
 def _check(answers: Sequence[FlowAnswer]) -> int:
@@ -314,24 +333,33 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
         if one.state == "silent":
             what = first_line(one)
         elif conditions:
-            what = conditions[0].text
+            topic = conditions[0].topic
+            what = f"{topic}: {conditions[0].text}" if topic else conditions[0].text
         else:
             ill = (f"job {part.entry.part}: {part.why}" for part in one.others if not part.is_well)
             what = next(ill, first_line(one))
         troubles = one.by_tables.troubles if one.by_tables and not entry else ()
-        more = f"; {len(troubles)} topics or clusters are in trouble" if troubles else ""
+        names = {trouble.topic or "every topic" for trouble in troubles}  # one for each partition
+        more = f"; topics in trouble: {len(names)}" if names else ""
         verdict = {"ok": "OK", "degraded": "WARNING", "bad": "CRITICAL"}.get(one.health, "UNKNOWN")
         yield f"{verdict}: {one.flow}: {what}{more}"
 
 
-def _cells(trouble: OpenTrouble) -> tuple[str, ...]:
-    return (
-        trouble.topic or "every topic",
-        "all" if trouble.partition is None else str(trouble.partition),
-        trouble.kind,
-        trouble.since.isoformat(timespec="seconds"),
-        trouble.reason,
-    )
+def _cells(troubles: Iterable[OpenTrouble]) -> Iterator[tuple[str, ...]]:
+    """Yields a row for each; what repeats for each partition of a topic is one."""
+    rows: dict[tuple[str | None, str, str | None], list[OpenTrouble]] = {}
+    for one in troubles:
+        rows.setdefault((one.topic, one.kind, one.cluster), []).append(one)
+    for (topic, kind, _), some in rows.items():
+        first = some[0]
+        partition = "all" if first.partition is None else str(first.partition)
+        yield (
+            topic or "every topic",
+            partition if len(some) == 1 else f"{len(some)} partitions",
+            kind,
+            min(one.since for one in some).isoformat(timespec="seconds"),
+            first.reason,
+        )
 
 
 # ``lag``: how far each topic's copy is behind.
@@ -385,6 +413,8 @@ def lag(
     for one in lags:
         flow, chosen = one.answer.flow, one.topics
         say(f"{flow}: {first_line(one.answer)}")
+        if age := figures_age(one.answer):
+            say(f"  what follows is {age}")
         if chosen and partitions:
             print_table(f"partitions of {flow}", PARTITION_HEADINGS, _partition_rows(chosen))
         elif chosen:
@@ -412,8 +442,12 @@ def _partition_rows(rows: Sequence[TopicFigures]) -> Iterator[tuple[str, ...]]:
 
 
 def _lags(figures: Figures) -> tuple[str, str]:
-    seconds = figures.get("lag_seconds")
-    return _shown(figures, "lag_records"), UNKNOWN if seconds is None else f"{seconds:.1f}"
+    least, seconds = at_least(figures), figures.get("lag_seconds")
+    records = figures.get("lag_records")
+    return (
+        UNKNOWN if records is None else least + count(records),
+        UNKNOWN if seconds is None else f"{least}{seconds:.1f}",
+    )
 
 
 def _shown(figures: Figures, name: str) -> str:

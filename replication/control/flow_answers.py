@@ -19,7 +19,14 @@ from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.control.status import FlowStatus, flow_status, with_group
 from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.lag import utc
-from replication.figures.observation import ENDED, Figures, FlowState, TopicFigures, document
+from replication.figures.observation import (
+    ENDED,
+    Figures,
+    FlowState,
+    Observation,
+    TopicFigures,
+    document,
+)
 from replication.figures.status_store import StatusEntry
 from replication.foreign_json import to_json
 from replication.kafka.status_topic import StatusReader
@@ -39,6 +46,8 @@ LATE_SECONDS: Final = 2.0
 """How late a status record may be, and by how much clocks may differ before that is asked about."""
 LONGEST_WAIT_SECONDS: Final = 60.0
 """How long one more record is waited for, whatever interval the last one claims."""
+
+WITHOUT_A_WORD: Final = "no process holds the lease: it ended without a word, or hangs"
 
 ENDINGS: Final[dict[Ending, FlowState]] = {
     "finished": "drained",
@@ -78,8 +87,35 @@ class PartAnswer:
             "state": self.state,
             "why": self.why or None,
             "heard_seconds": round(self.age, 1),
-            "last_word": document(self.entry.observed, is_stale=self.state == "silent"),
+            "last_word": document(self.entry.observed, is_stale=is_of_before(self.state)),
         }
+
+
+def is_of_before(state: str) -> bool:
+    """Returns whether the figures of a flow in *state* are not of now: silent, or ended."""
+    return state in {"silent", "unknown", *ENDED}
+
+
+def health_of_flow(
+    state: str, heard: Observation | None, *, is_whole: bool, has_troubles: bool
+) -> Health:
+    """Returns how healthy a flow is now: never `ok` by what was said before, or by nobody.
+
+    Args:
+        state: What it does, as whoever asks has seen it.
+        heard: Its owner's last word; None without one.
+        is_whole: Whether the parts that run as jobs of their own are well.
+        has_troubles: Whether the tables tell of some; they count where nothing was heard.
+    """
+    if state in ("silent", "failed"):
+        return "bad"
+    if heard is not None:
+        return "degraded" if heard.health == "ok" and not is_whole else heard.health
+    if state == "unknown":
+        return "unknown"
+    if has_troubles:
+        return "bad"
+    return "ok" if state in ENDED else "unknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,15 +147,24 @@ class FlowAnswer:
     @property
     def health(self) -> Health:
         """How healthy the flow is; `unknown` where nothing is known of it."""
-        if self.state in ("silent", "failed"):
-            return "bad"
-        if self.last.entry is not None:
-            own = self.last.entry.observed.health
-            is_whole = all(part.is_well for part in self.others)
-            return "degraded" if own == "ok" and not is_whole else own
-        if self.state == "unknown" or self.by_tables is None:
-            return "unknown"
-        return "bad" if self.by_tables.troubles else "ok"
+        return health_of_flow(
+            self.state, self.heard, is_whole=self.is_whole, has_troubles=self.has_troubles
+        )
+
+    @property
+    def heard(self) -> Observation | None:
+        """What its owner has said last."""
+        return None if self.last.entry is None else self.last.entry.observed
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the parts that run as jobs of their own are well."""
+        return all(part.is_well for part in self.others)
+
+    @property
+    def has_troubles(self) -> bool:
+        """Whether the tables tell of something that is not replicated."""
+        return self.by_tables is not None and bool(self.by_tables.troubles)
 
     @property
     def standbys(self) -> int | None:
@@ -144,7 +189,7 @@ class FlowAnswer:
             "health": self.health,
             "why": self.why or None,
             "heard_seconds": None if self.age is None else round(self.age, 1),
-            "last_word": entry and document(entry.observed, is_stale=self.state == "silent"),
+            "last_word": entry and document(entry.observed, is_stale=is_of_before(self.state)),
             "standbys": self.standbys,
             "other_jobs": [part.document() for part in self.others],
             "no_word": self.last.why_not or None,
@@ -164,12 +209,15 @@ def judge(entry: StatusEntry, group: LeaseGroup, age: float) -> tuple[SeenState,
         return state, ""
     answer = group.of(entry.member or None)
     if answer == "nobody" and entry.member:
-        return "silent", "no process holds the lease"
+        return "silent", WITHOUT_A_WORD
     if answer == "other" and entry.member:
         return "silent", "its process has lost the lease, and another one is about to take over"
     if age > entry.patience:
-        lives = ", although its process is in the group of the lease" if answer == "member" else ""
-        return "silent", f"nothing heard for {age:.0f} s{lives}"
+        known = {
+            "member": ", although its process is in the group of the lease",
+            "unknown": f", and whether its process lives is not known: {group.reason}",
+        }
+        return "silent", f"nothing heard for {age:.0f} s{known.get(answer, '')}"
     return state, ""
 
 
@@ -185,7 +233,7 @@ def judge_by_tables(status: FlowStatus | None, group: LeaseGroup) -> tuple[SeenS
         case "member":
             return "running", ""
         case "nobody":
-            return "silent", "no process holds the lease"
+            return "silent", WITHOUT_A_WORD
         case "other":
             return "silent", "its process has lost the lease, and another one is about to take over"
     return "unknown", group.reason
@@ -392,8 +440,11 @@ class FlowLag:
         by_name = {row["topic"]: row for row in said["topics"]}
         return {
             **{name: found[name] for name in ("flow", "state", "why", "heard_seconds", "no_word")},
+            "as_of": said.get("as_of"),
+            "stale": said.get("stale", True),
             "lag_records": said["figures"].get("lag_records"),
             "lag_seconds": said["figures"].get("lag_seconds"),
+            "lag_unknown_partitions": said["figures"].get("lag_unknown_partitions"),
             "topics": [by_name[row.topic] for row in self.topics],
         }
 

@@ -7,6 +7,7 @@ from typing import Any, Final, NoReturn
 from replication.config.changes import Overrides
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.changed import read_all
+from replication.control.flow_answers import FlowAnswers
 from replication.control.groups import read_groups
 from replication.control.lease_groups import LeaseGroups
 from replication.control.starts import (
@@ -31,8 +32,10 @@ from replication.offsets.moved import (
     Place,
     move,
     offset_of_goal,
+    skip_command,
 )
 from replication.offsets.runs import OffsetRun
+from replication.positions.expire import rejected_records, with_records
 from replication.positions.find import find_by_spans
 from replication.positions.flow_clients import FlowClients, IdleFlowClients, compared
 from replication.positions.survey import AskedPositions, LogSpans, own_position
@@ -392,6 +395,80 @@ def plan_moves(
     return MovePlan(moves, stay, groups, (*unknown, *unread))
 
 
+def planned_skip(
+    mirror: MirrorConfig, config: FlowConfig, tp: TopicPartition, offset: int
+) -> MovePlan:
+    """Returns what becomes of *tp* if it goes on behind the record at *offset*, copied up to there.
+
+    Only a record that cannot be copied is skipped: the flow says so of the next record of a topic
+    that it has set aside, or the record itself shows it while nobody copies the partition.
+
+    Raises:
+        NoAnswerError: It is no such record, or is passed already, or somebody has asked for a move.
+        StateError, IdentityError, ClusterError, SetupError: As of `planned_moves`.
+    """
+    running = running_now(mirror, config)
+    config = running.steering.overlaid(config)
+    is_named = _names_as_bad(mirror, config, tp, offset)
+    if not is_named and running.by and not running.steering.paused.covers(tp):
+        raise NoAnswerError(
+            f"{config.flow} runs, and does not say that the record at offset {offset} of {tp} "
+            "cannot be copied, so it is not skipped; status shows what is set aside, and why"
+        )
+    with open_written(mirror, config) as (state, doubts), open_clusters(config) as clusters:
+        stored = stored_map(mirror.access, config, state)
+        topics = _checked(look(config, *clusters), [tp])
+        if (waiting := stored.moves.get(tp)) is not None:
+            by = waiting.request.origin or "somebody"
+            raise NoAnswerError(f"a move of {tp} to {waiting.moving.to} waits already, of {by}")
+        with IdleFlowClients(config, clusters) as clients:
+            plan = _plan_skip(clients, stored, topics, (tp, offset), is_named=is_named)
+    return replace(plan, problems=(*doubts, *plan.problems))
+
+
+def _names_as_bad(
+    mirror: MirrorConfig, config: FlowConfig, tp: TopicPartition, offset: int
+) -> bool:
+    """Returns whether the flow offers now to skip that record of a topic that is set aside."""
+    command = skip_command(config.flow, tp, offset)
+    try:
+        with FlowAnswers(mirror, [config]) as answers:
+            (answer,) = answers.ask(are_tables_wanted=False)
+    except NoAnswerError:
+        return False
+    said = answer.last.entry.observed.conditions if answer.last.entry else ()
+    return any(one.code == "set-aside" and one.next_step == command for one in said)
+
+
+def _plan_skip(
+    clients: FlowClients,
+    stored: StoredMap,
+    plan: TopicPlan,
+    bad: tuple[TopicPartition, int],
+    *,
+    is_named: bool,
+) -> MovePlan:
+    tp, offset = bad
+    spans, own = _own_positions(clients, stored, plan, [tp])
+    at = own[tp].position
+    if offset < at.upstream:
+        _refuse([f"{tp} stands at offset {at.upstream}: offset {offset} is copied or passed"])
+    with compared(clients.config.flow):
+        if is_named and with_records(clients, {tp: (at.upstream, offset)}):
+            _refuse([f"{tp} stands at offset {at.upstream}, and a record before {offset} waits"])
+        if not is_named:
+            found = rejected_records(clients, plan, {tp: at}).get(tp)
+            if found is None or found.offset != offset:
+                other = "" if found is None else f"; the next one that cannot is {found.text}"
+                text = f"nothing shows that the record at offset {offset} cannot be copied"
+                _refuse([f"{tp}: {text}{other}"])
+    moving = {tp: Moving(offset + 1, own[tp].seen, plan.source_ids[tp.topic])}
+    moved = _moved(moving, plan, spans, own)
+    maps = {tp: MovedMap(_runs(stored, plan, moved)[tp], moved[tp], 1)}
+    groups, unread = moved_groups(clients.config, clients.source, maps)
+    return MovePlan((PlannedMove(MoveRequest(tp, moving[tp]), moved[tp], 1),), (), groups, unread)
+
+
 def _checked(plan: TopicPlan, partitions: Collection[TopicPartition]) -> TopicPlan:
     """Returns *plan* for the topics of *partitions*, all of which can be asked."""
     topics = {tp.topic for tp in partitions}
@@ -483,12 +560,7 @@ def _maps(
     moving: Mapping[TopicPartition, MovedPosition],
 ) -> tuple[dict[TopicPartition, MovedMap], tuple[str, ...]]:
     """Returns the maps of partitions that move, and a line if their records cannot be counted."""
-    found = stored.maps(dict.fromkeys(moving, 0))
-    runs = {
-        tp: found[tp].offsets.runs
-        for tp in moving
-        if tp in found and found[tp].topic_id == plan.source_ids[tp.topic]
-    }
+    runs = _runs(stored, plan, moving)
     spans = {tp: span for tp, at in moving.items() if (span := at.left_out or at.copied_again)}
     unknown: tuple[str, ...] = ()
     records = dict.fromkeys(moving.keys() - spans.keys(), 0)
@@ -496,8 +568,17 @@ def _maps(
         records |= counted_records(clients, spans, runs)
     except SetupError as error:
         unknown = (f"records are not counted: {error}",)
-    maps = {tp: MovedMap(runs.get(tp, ()), at, records.get(tp)) for tp, at in moving.items()}
+    maps = {tp: MovedMap(runs[tp], at, records.get(tp)) for tp, at in moving.items()}
     return maps, unknown
+
+
+def _runs(
+    stored: StoredMap, plan: TopicPlan, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, tuple[OffsetRun, ...]]:
+    """Returns the runs that the stored map has of *partitions* as their topics are now."""
+    found = stored.maps(dict.fromkeys(partitions, 0))
+    known = {tp for tp in found if found[tp].topic_id == plan.source_ids[tp.topic]}
+    return {tp: found[tp].offsets.runs if tp in known else () for tp in partitions}
 
 
 def _refuse(problems: Collection[str]) -> None:

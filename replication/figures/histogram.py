@@ -3,8 +3,9 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import inf
 from typing import Any, Final
 
 from replication.foreign_json import number, whole
@@ -16,7 +17,7 @@ BOUNDS: Final = (
 """The upper bounds of the buckets, in seconds; the last bucket has none. A timestamp of Kafka has
 milliseconds and no more. ``jvm/producer/Durations.java`` has the same bounds."""
 
-QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999}
+QUANTILES: Final = {"p50": 0.5, "p99": 0.99, "p999": 0.999, "max": 1.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +27,17 @@ class Histogram:
     Args:
         counts: How many are at most as long as each of `BOUNDS`; in the end, how many there are.
         sum: Of all of them.
+        longest: None is longer, as far as that is known.
     """
 
     counts: tuple[int, ...] = (0,) * (len(BOUNDS) + 1)
     sum: float = 0.0
+    longest: float = inf
 
     @classmethod
-    def of(cls, buckets: Sequence[int], total: float) -> "Histogram":
+    def of(cls, buckets: Sequence[int], total: float, longest: float = inf) -> "Histogram":
         """Makes one of the counts of each bucket by itself, and the *total* of the durations."""
-        return cls(tuple(accumulate(buckets)), total)
+        return cls(tuple(accumulate(buckets)), total, longest)
 
     @property
     def count(self) -> int:
@@ -44,7 +47,7 @@ class Histogram:
     def plus(self, other: "Histogram") -> "Histogram":
         """Returns this one and *other* together."""
         counts = tuple(one + two for one, two in zip(self.counts, other.counts, strict=True))
-        return Histogram(counts, self.sum + other.sum)
+        return Histogram(counts, self.sum + other.sum, max(self.longest, other.longest))
 
     def with_durations(self, durations: Sequence[float]) -> "Histogram":
         """Returns this one with more *durations*, in seconds."""
@@ -63,22 +66,28 @@ class Histogram:
     def quantile(self, share: float) -> float | None:
         """Returns how long *share* of the durations are at most; None without any.
 
-        Within its bucket, as Prometheus' ``histogram_quantile`` does: in proportion.
+        Within its bucket, as Prometheus' ``histogram_quantile`` does: in proportion, but not more
+        than the longest.
         """
         if not self.count:
             return None
         rank = share * self.count
         bucket = bisect_left(self.counts, max(rank, 1e-9))
         if bucket >= len(BOUNDS):
-            return BOUNDS[-1]
+            return BOUNDS[-1] if self.longest == inf else self.longest
         start, until = BOUNDS[bucket - 1] if bucket else 0.0, BOUNDS[bucket]
         before = self.counts[bucket - 1] if bucket else 0
-        return start + (until - start) * (rank - before) / (self.counts[bucket] - before)
+        within = (until - start) * (rank - before) / (self.counts[bucket] - before)
+        return min(start + within, self.longest)
+
+    def quantiles(self, shares: Mapping[str, float] = QUANTILES) -> dict[str, float]:
+        """Returns the quantiles of *shares* by their names; none without durations."""
+        found = {name: self.quantile(share) for name, share in shares.items()}
+        return {name: value for name, value in found.items() if value is not None}
 
     def document(self) -> dict[str, Any]:
-        """Returns what JSON has: quantiles, the number of durations, and the counts."""
-        shares = {name: self.quantile(share) for name, share in QUANTILES.items()}
-        return {**shares, "samples": self.count, "sum": self.sum, "counts": list(self.counts)}
+        """Returns what JSON has beside quantiles: the number of durations, and the counts."""
+        return {"samples": self.count, "sum": self.sum, "counts": list(self.counts)}
 
     @classmethod
     def read(cls, document: Mapping[str, Any]) -> "Histogram":
@@ -91,6 +100,38 @@ class Histogram:
         if len(counts) != len(BOUNDS) + 1 or list(counts) != sorted(counts):
             raise ValueError("a histogram has other buckets")
         return cls(counts, number(document["sum"]))
+
+
+RECENT_SECONDS: Final = 60.0
+
+
+class RecentDurations:
+    """A histogram that grows from look to look, and what of it is of the last minute.
+
+    Attributes:
+        whole: All that was ever counted.
+    """
+
+    __slots__ = ("_seen", "whole")
+
+    def __init__(self) -> None:
+        self.whole = Histogram()
+        self._seen: deque[tuple[float, Histogram, float]] = deque()  # when, before, the longest
+
+    def add(self, at: float, whole: Histogram) -> None:
+        """Takes the *whole* as of *at*; its longest is that since the look before."""
+        self._seen.append((at, self.whole, whole.longest))
+        self.whole = replace(whole, longest=inf)
+
+    def look(self, now: float) -> Histogram:
+        """Returns what the looks of the last minute have brought."""
+        seen = self._seen
+        while seen and now - seen[0][0] >= RECENT_SECONDS:
+            seen.popleft()
+        if not seen:
+            return Histogram(longest=0.0)
+        longest = max(longest for _, _, longest in seen)
+        return replace(self.whole.since(seen[0][1]), longest=longest)
 
 
 KEPT_SECONDS: Final = 600.0

@@ -187,6 +187,18 @@ LATEST: Final = datetime(9999, 12, 31, tzinfo=timezone.utc)
 _SPAN: Final = (EARLIEST - EPOCH).total_seconds(), (LATEST - EPOCH).total_seconds()
 
 
+def duration_text(seconds: float) -> str:
+    """Returns *seconds* in their two greatest units: ``12 s``, ``3 min 32 s``, ``2 d``."""
+    left, found = max(0, round(seconds)), list[str]()
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        count, left = divmod(left, size)
+        if count:
+            found.append(f"{count} {unit}")
+        if found and (not count or len(found) == 2):  # noqa: PLR2004 - units
+            break
+    return " ".join(found) or "0 s"
+
+
 def utc(seconds: float) -> datetime:
     """Returns epoch *seconds* as a time in UTC, to the millisecond; the only way from one to it.
 
@@ -274,8 +286,3 @@ def skew_text(alias: str, skew: Skew) -> str:
     """Returns how far the clock of cluster *alias* is off, as a sentence."""
     where = "ahead of" if skew.seconds > 0 else "behind"
     return f"the clock of cluster {alias} is {abs(skew.seconds):.1f} s {where} this machine's"
-
-
-def skew_step(alias: str) -> str:
-    """Returns what to do about it."""
-    return f"set this machine's clock and those of {alias}'s brokers by NTP: chronyc tracking"

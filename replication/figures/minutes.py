@@ -1,7 +1,8 @@
 """The figures of a flow by the minute, for the table ``figures``. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from typing import Any, Final
 
 from replication.figures.histogram import Histogram
@@ -90,7 +91,7 @@ class Minutes:
                 one.labelled.get("partitions", {}).get("paused", 0) for one in self._seen
             ),
             "in_flight": _most(looks, "in_flight_records"),
-            **_durations(last.histograms, before.histograms),
+            **_durations(self._seen, before),
             "restarts": _grown(last, before, "restarts_total"),
             "given_up": _grown(last, before, "given_up_offsets_total"),
         }
@@ -150,12 +151,14 @@ def _most(looks: Sequence[Mapping[str, float]], name: str) -> float | None:
     return max((look[name] for look in looks if name in look), default=None)
 
 
-def _durations(
-    last: Mapping[str, Histogram], before: Mapping[str, Histogram]
-) -> dict[str, float | None]:
+def _durations(looks: Sequence[Observation], before: Observation) -> dict[str, float | None]:
     def within(name: str) -> Histogram | None:
-        now = last.get(name)
-        return now and now.since(before.get(name, Histogram()))
+        now = looks[-1].histograms.get(name)
+        longest = (one.quantiles.get(name, {}).get("max") for one in looks)
+        return now and replace(
+            now.since(before.histograms.get(name, Histogram())),
+            longest=max((one for one in longest if one is not None), default=inf),
+        )
 
     latency, transfer = within("latency_seconds"), within("transfer_seconds")
     shares = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta, timezone
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
-from replication.figures.histogram import Histogram
+from replication.figures.histogram import QUANTILES, Histogram
 from replication.figures.lag import EPOCH, utc
 from replication.figures.registry import FIGURES, Level, names_at
 from replication.foreign_json import (
@@ -89,6 +89,7 @@ Code = Literal[
     "retention-near",
     "target-keeps-less",
     "dead-letters",
+    "topic-gone",
 ]
 """The kinds of conditions."""
 
@@ -113,6 +114,7 @@ SEVERITIES: Final[Mapping[Code, Severity]] = MappingProxyType(
         "retention-near": "bad",
         "target-keeps-less": "degraded",
         "dead-letters": "degraded",
+        "topic-gone": "degraded",
     }
 )
 """How much a condition weighs. Bad is what loses or withholds records, or is about to."""
@@ -165,9 +167,20 @@ operator has paused all that it copies. The last word of a flow is `drained`, `s
 
 ENDED: Final = frozenset[FlowState]({"drained", "stopped", "failed"})
 
-TopicState = Literal["copying", "paused", "lagging", "stalled", "set-aside", "leaderless"]
+TopicState = Literal[
+    "copying",
+    "paused",
+    "catching-up",
+    "lagging",
+    "stalled",
+    "set-aside",
+    "leaderless",
+    "deleted",
+]
 """What a topic or partition does: the worst of its partitions counts for a topic. What an operator
-has paused is so whatever else it would be, and worse than what is copied without a lag."""
+has paused is so whatever else it would be, and worse than what is copied without a lag. A topic
+that was deleted on a side, or created again, is `deleted` until it is copied again. A partition
+that began with nothing on the target is `catching-up`, as long as its first backlog shrinks."""
 
 Answer = Literal["exact", "bounded", "none", "waiting"]
 """How a group's commit in a partition is translated."""
@@ -203,7 +216,7 @@ class TopicFigures:
         topic: Its name.
         remote: The name of its copy; None if it has none yet.
         state: The worst of its partitions'.
-        reason: Why it is set aside; else "".
+        reason: Why it is set aside, or what became of it; else "".
         figures: Sums and worst values of its partitions.
         latency: By quantile, of the last 60 s: "0.5", "0.99", "1"; empty where none is known.
         partitions: In their order.
@@ -274,7 +287,8 @@ class Observation:
         generation: The number of the newest one.
         version: Of this software.
         figures: Of the flow.
-        histograms: By name of the registry.
+        histograms: By name of the registry, since the process began.
+        quantiles: The same names -> those of the last minute, where it has durations.
         labelled: Figures with one bounded label: name -> its value -> the figure.
         topics: Upstream, in the order of their names.
         groups: In the order of their names.
@@ -300,6 +314,7 @@ class Observation:
     version: str = ""
     figures: Annotated[Figures, _figures_at("flow")] = field(default_factory=dict)
     histograms: Mapping[str, Histogram] = field(default_factory=dict, metadata=in_json(""))
+    quantiles: Mapping[str, Figures] = field(default_factory=dict, metadata=in_json(""))
     labelled: Mapping[str, Figures] = field(default_factory=dict)
     topics: tuple[TopicFigures, ...] = ()
     groups: tuple[GroupFigures, ...] = ()
@@ -335,7 +350,8 @@ def document(observed: Observation, *, is_stale: bool = False) -> dict[str, Any]
     for figure in FIGURES:
         if figure.kind == "histogram":
             found = observed.histograms.get(figure.name)
-            shown["figures"][figure.name] = found and found.document()
+            recent = {**dict.fromkeys(QUANTILES), **observed.quantiles.get(figure.name, {})}
+            shown["figures"][figure.name] = found and {**recent, **found.document()}
     ordered: dict[str, Any] = _in_order(shown)
     return ordered
 
@@ -370,4 +386,9 @@ def observation(found: Mapping[str, Any]) -> Observation:
         for name, value in found["figures"].items()
         if isinstance(value, dict)
     }
-    return replace(plain, histograms=histograms)
+    quantiles = {
+        name: known
+        for name in histograms
+        if (known := _known({share: found["figures"][name].get(share) for share in QUANTILES}))
+    }
+    return replace(plain, histograms=histograms, quantiles=quantiles)

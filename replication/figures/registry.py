@@ -126,7 +126,8 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "lag_records", "gauge", "records",
-        "Source offsets that the target has not acknowledged: an upper bound of records.",
+        "Source offsets that the target has not acknowledged, of all that is to be copied, also of "
+        "what is paused or set aside: an upper bound of records.",
         ("topic",), srm="replication-records-lag", levels=("flow", "topic", "partition"),
     ),
     Figure(
@@ -137,8 +138,16 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "unpaused_lag_seconds", "gauge", "seconds",
-        "The greatest `lag_seconds` of partitions that nobody has paused; absent where all are.",
+        "The greatest `lag_seconds` of partitions that nobody has paused, and that are not "
+        "`catching-up`; absent where all are.",
         levels=_BOTH,
+    ),
+    Figure(
+        "lag_unknown_partitions", "gauge", "",
+        "Partitions to copy whose lag is not known: nothing of them was ever copied, or their end "
+        "or the age of what waits cannot be told. All that is said of lag and RPO is at least that "
+        "while it is not 0. A topic of which no partition is known counts as one.",
+        levels=("flow", "topic", "partition", "group"),
     ),
     Figure(
         "lag_bytes", "gauge", "bytes",
@@ -258,7 +267,8 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "group_lag_records", "gauge", "records",
-        "Records on the source that the group has not committed.", ("group",), levels=_GROUP,
+        "Records on the source that the group had not committed at the last round of checkpoints.",
+        ("group",), levels=_GROUP,
     ),
     Figure(
         "group_position_age_seconds", "gauge", "seconds",

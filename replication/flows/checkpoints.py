@@ -8,6 +8,7 @@ Spark job: the map is in memory, or is read without Spark, and the tables are wr
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from itertools import groupby
 from threading import Event, Lock
@@ -38,7 +39,7 @@ from replication.model import Committed, Flow, NewEvent, TopicPartition
 from replication.offsets.map import Exact, NoAnswer, TopicMap
 from replication.spark.counting import trigger_stream
 from replication.state.tables import now, reader_of
-from replication.topics.selection import group_notes
+from replication.topics.selection import group_notes, remote_topics
 from replication.upkeep.groups import MapsOf, Translator, checkpoints_topic, read_checkpoints
 
 # Reports groups that a cluster rejects, each once for each reason, and when that is over.
@@ -366,6 +367,9 @@ class GroupSync:
 BATCH_SECONDS = 60.0
 """A batch of the query costs about 80 ms of CPU, so one batch holds the rounds of a minute."""
 
+ENDS_SECONDS = 2.0
+"""How long a round waits for the ends of logs, of which a leader may be silent."""
+
 CHANGES_SECONDS = 0.5
 """How long a change of the lists may go unnoticed."""
 
@@ -421,7 +425,9 @@ class Checkpoints:
         sync = self._sync is not None and (at_once or clock >= self._sync_at)
         if not emit and not sync:
             return
-        translated = self._translator.translate(self._context.config, self._committed())
+        read = self._committed()
+        ends = self._ends_of(read)  # at once: the rest of a round may take long
+        translated = self._translator.translate(self._context.config, read)
         newest = self._emission.newest()
         positions = translated.positions
         committed = defaultdict[TopicPartition, set[int]](set)
@@ -429,7 +435,7 @@ class Checkpoints:
             committed[position.upstream].add(position.committed.offset)
         self._context.live_map.want_borders(committed)
         self._emission.saw(positions)
-        self._context.metrics.end_round([*positions, *translated.untranslated])
+        self._context.metrics.end_round([*positions, *translated.untranslated], ends)
         is_held = bool(self._context.steering.held)
         if self._sync is not None and not is_held:
             self._sync.rewound |= {p.key for p in positions if is_rewound(p, newest.get(p.key))}
@@ -469,6 +475,19 @@ class Checkpoints:
         )
         return found
 
+    def _ends_of(
+        self, committed: Mapping[str, Mapping[TopicPartition, Committed]]
+    ) -> Mapping[TopicPartition, int]:
+        """Returns where the logs end in which groups have *committed*, as far as that is known."""
+        config = self._context.config
+        read = {tp for offsets in committed.values() for tp in offsets}
+        copied = remote_topics(config, {tp.topic for tp in read})
+        with suppress(ClusterError):  # which costs the figure of lag only
+            return self._context.source.ends_at_once(
+                [tp for tp in read if tp.topic in copied], config.isolation, ENDS_SECONDS
+            )
+        return {}
+
     def query(self) -> DataStreamWriter:
         """Returns the streaming query that runs the rounds; `end_batch` ends its batch early."""
         ended = self._ended = Event()
@@ -495,6 +514,11 @@ class Checkpoints:
     def end_batch(self) -> None:
         """Ends the running batch, and with it the rounds."""
         self._ended.set()
+
+    def last_round(self) -> None:
+        """Runs all steps beside the query, as a drain does at its end; raises what `round` does."""
+        with self._round:
+            self.round(at_once=True)
 
     def finish(self) -> None:
         """Writes what is left of the history, after the query has stopped.

@@ -42,6 +42,7 @@ from replication.state.requests import (
     DeadLetterRequests,
     MoveRequests,
     RequestChannel,
+    RetryRequests,
     WriteRequests,
 )
 from replication.state.table_reader import OFFSET_RUNS
@@ -97,6 +98,18 @@ class RefusedSchemas:
         return self.of(topics)
 
 
+class CatchUp:
+    """Whether a flow is to end once it has caught up.
+
+    Attributes:
+        asked: Set while an operator waits for that.
+        done: Set when it has ended so.
+    """
+
+    def __init__(self) -> None:
+        self.asked, self.done = Event(), Event()
+
+
 ActingPart = Literal["checkpoints", "metadata", "schemas"]
 """What changes the target in threads of its own, beside the records."""
 
@@ -124,6 +137,7 @@ class FlowContext:
         spoke_as: By what this process holds, or held, the parts of the flow.
         refused_schemas: Topics whose records wait for an id of a schema in vain.
         acting: Locked while a part changes the target: see `act`.
+        catch_up: Whether the flow is to end once it has caught up.
     """
 
     configured: FlowConfig
@@ -146,6 +160,7 @@ class FlowContext:
     acting: dict[ActingPart, Lock] = field(
         default_factory=lambda: {"checkpoints": Lock(), "metadata": Lock(), "schemas": Lock()}
     )
+    catch_up: CatchUp = field(default_factory=CatchUp)
 
     @property
     def config(self) -> FlowConfig:
@@ -228,6 +243,11 @@ class FlowContext:
     def letter_requests(self) -> DeadLetterRequests:
         """Which dead letters are to be copied again."""
         return DeadLetterRequests(self.requests, self.config.flow)
+
+    @property
+    def retry_requests(self) -> RetryRequests:
+        """What is set aside, and is to be tried now."""
+        return RetryRequests(self.requests, self.config.flow)
 
     @property
     def write_requests(self) -> WriteRequests:

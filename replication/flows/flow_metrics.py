@@ -32,6 +32,10 @@ TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
 
 
+Told = tuple[str, str]
+"""What is wrong with a topic, in a sentence, and the command that mends it."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the loop does since a time, in epoch seconds, and why it waits; "" if it does not."""
@@ -50,8 +54,10 @@ class Copying:
         generations: The numbers of those that run.
         tasks: How many read for them, by their Kafka source.
         topics: What they replicate: upstream topic -> remote topic.
-        positions: The next offsets of each partition on both sides, as far as the target has
-            acknowledged records.
+        wanted: All partitions that the flow is to copy, as its topics were looked at last: what is
+            paused, set aside or without a leader as well.
+        positions: The next offset of each partition on the source that the target has not
+            acknowledged, by this process or the offset map, of whatever was ever copied.
         records: How many records of each topic the target has acknowledged since the process began.
         bytes: Of their keys and values. A topic that no executor reports is absent.
         newest_ms: The newest timestamp of the records of each topic; the same.
@@ -60,8 +66,8 @@ class Copying:
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
-        paused: The partitions that operators have paused, with the next offset of each on the
-            source by the offset map; None if nothing of it was ever copied.
+        first: The generation in which a partition began that had nothing on the target.
+        paused: The partitions that operators have paused.
         paused_topics: Their topics, as in *topics*.
     """
 
@@ -69,7 +75,8 @@ class Copying:
     generations: tuple[int, ...] = ()
     tasks: Mapping[Reader, int] = field(default_factory=dict)
     topics: Mapping[str, str] = field(default_factory=dict)
-    positions: Mapping[TopicPartition, Position] = field(default_factory=dict)
+    wanted: frozenset[TopicPartition] = frozenset()
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     records: Mapping[str, int] = field(default_factory=dict)
     bytes: Mapping[str, int] = field(default_factory=dict)
     newest_ms: Mapping[str, int] = field(default_factory=dict)
@@ -78,13 +85,9 @@ class Copying:
     restarts: int = 0
     map_written_at: float | None = None
     looked_at: float = 0.0
-    paused: Mapping[TopicPartition, int | None] = field(default_factory=dict)
+    first: Mapping[TopicPartition, int] = field(default_factory=dict)
+    paused: frozenset[TopicPartition] = frozenset()
     paused_topics: Mapping[str, str] = field(default_factory=dict)
-
-    def next_offset(self, tp: TopicPartition) -> int | None:
-        """Returns the next offset of *tp* on the source; None if nothing of it was ever copied."""
-        position = self.positions.get(tp)
-        return self.paused.get(tp) if position is None else position.upstream
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +97,7 @@ class GroupRound:
     Args:
         at: When, in `steady` time; None before the first.
         positions: Of each group in each partition.
+        ends: Where the logs of these partitions ended when their commits were read.
         emitted: Checkpoints since the process began.
         blocked: The groups that were not moved, because they are active on the target; None if none
             was to be moved.
@@ -102,6 +106,7 @@ class GroupRound:
 
     at: float | None = None
     positions: tuple[GroupPosition, ...] = ()
+    ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     emitted: int = 0
     blocked: frozenset[str] | None = None
     waited: Histogram = field(default_factory=Histogram)
@@ -134,6 +139,7 @@ class FlowMetrics:
             may take long, so that nobody expects it to turn.
         ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
         losses: Why the target does not keep what the source keeps, by topic.
+        gone: What became of topics that were deleted, or created again, and are not copied since.
         limits: The limits in force, as the executors were told last.
         told_limits: Those of them that cover a running topic, in the order of the executors' JVM.
     """
@@ -146,7 +152,8 @@ class FlowMetrics:
         self._counted: dict[TopicPartition, Position] = {}  # what follows is not counted yet
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
-        self.losses: Mapping[str, str] = {}
+        self.losses: Mapping[str, Told] = {}
+        self.gone: Mapping[str, Told] = {}
         self.limits: tuple[Limit, ...] = ()
         self.told_limits: tuple[Limit, ...] = ()
         self._said = set[str]()
@@ -184,20 +191,32 @@ class FlowMetrics:
     ) -> None:
         """Notes that the loop starts generation *number* of *plan*, at *positions*."""
         old = self._copying
-        starts = {tp: positions[tp] for tp in plan.partitions}
+        starts = {tp: positions[tp].upstream for tp in plan.partitions}
+        first = {tp: number for tp in starts if not positions[tp].downstream}
         self._copying = replace(
             old,
             mode=mode,
             generations=(*old.generations, number),
             topics={**old.topics, **plan.topics},
             positions={**old.positions, **starts},
+            first={**old.first, **first},
         )
 
-    def pause(
-        self, offsets: Mapping[TopicPartition, int | None], topics: Mapping[str, str]
-    ) -> None:
+    def place(self, positions: Mapping[TopicPartition, int | None]) -> None:
+        """Notes the next source offsets of partitions that do not run; None where it is unknown."""
+        old = self._copying
+        known = {tp: at for tp, at in {**old.positions, **positions}.items() if at is not None}
+        self._copying = replace(old, positions=known)
+
+    def want(self, plan: TopicPlan, waiting: Collection[TopicOrPartition]) -> None:
+        """Notes what the flow is to copy: all of *plan*, and of topics *waiting* beside it."""
+        kept = (tp for tp in self._copying.wanted if tp.topic in waiting)
+        wanted = frozenset((*plan.partitions, *plan.leaderless, *plan.paused, *kept))
+        self._copying = replace(self._copying, wanted=wanted)
+
+    def pause(self, partitions: Iterable[TopicPartition], topics: Mapping[str, str]) -> None:
         """Notes which partitions are paused from now on, and which are their remote topics."""
-        self._copying = replace(self._copying, paused=offsets, paused_topics=topics)
+        self._copying = replace(self._copying, paused=frozenset(partitions), paused_topics=topics)
 
     def reads(self, readings: Iterable[Reading]) -> None:
         """Notes how the running generations read."""
@@ -223,7 +242,7 @@ class FlowMetrics:
         self._counted |= ends
         self._copying = replace(
             old,
-            positions={**old.positions, **ends},
+            positions={**old.positions, **{tp: end.upstream for tp, end in ends.items()}},
             records={**old.records, **copied},
             newest_at=steady() if copied else old.newest_at,
         )
@@ -275,13 +294,21 @@ class FlowMetrics:
         """Notes where logs of the source end, its stable ends if the flow reads committed."""
         self.ends = ends
 
-    def note_losses(self, topics: Collection[str], losses: Mapping[str, str]) -> list[str]:
+    def note_losses(self, topics: Collection[str], losses: Mapping[str, Told]) -> list[str]:
         """Notes for which of *topics* the target keeps less, and why; returns what is news."""
-        news = [text for text in losses.values() if text not in self._said]
+        news = [text for text, _ in losses.values() if text not in self._said]
         self._said.update(news)
-        others = {topic: text for topic, text in self.losses.items() if topic not in topics}
+        others = {topic: told for topic, told in self.losses.items() if topic not in topics}
         self.losses = {**others, **losses}
         return news
+
+    def lose(self, gone: Mapping[str, Told]) -> None:
+        """Notes what became of topics that are *gone*, until they are found again."""
+        self.gone = {**self.gone, **gone}
+
+    def find_again(self, topics: Collection[str]) -> None:
+        """Notes that *topics* are copied, set aside or left out by now, as the loop says."""
+        self.gone = {topic: told for topic, told in self.gone.items() if topic not in topics}
 
     def looked(self) -> None:
         """Notes that the loop has just taken all that executors have reported."""
@@ -308,9 +335,11 @@ class FlowMetrics:
         gone = set(parts)
         self._aside = {k: v for k, v in self._aside.items() if k not in gone}
 
-    def end_round(self, positions: Iterable[GroupPosition]) -> None:
-        """Notes that a round of checkpoints has translated the groups' *positions*."""
-        self._round = replace(self._round, at=steady(), positions=tuple(positions))
+    def end_round(
+        self, positions: Iterable[GroupPosition], ends: Mapping[TopicPartition, int]
+    ) -> None:
+        """Notes that a round has translated the groups' *positions*, read when logs had *ends*."""
+        self._round = replace(self._round, at=steady(), positions=tuple(positions), ends=ends)
 
     def note_blocked(self, groups: Iterable[str]) -> None:
         """Notes which groups group sync leaves alone, because they are active on the target."""

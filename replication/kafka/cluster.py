@@ -240,6 +240,14 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         return self._offsets(dict.fromkeys(partitions, LATEST), isolation)
 
+    def ends_at_once(
+        self, partitions: Collection[TopicPartition], isolation: Isolation, timeout_s: float
+    ) -> dict[TopicPartition, int]:
+        """Returns what `log_ends` does, by one request; absent where no broker says it in time."""
+        ends = partial(self._calls.admin.ends, partitions, isolation)
+        found = self._calls.ask(LIST_OFFSETS, ends, timeout_s) if partitions else {}
+        return {tp: end for tp, end in found.items() if not isinstance(end, ClientFailure)}
+
     def leader_epochs(
         self, partitions: Collection[TopicPartition], timeout_s: float | None = None
     ) -> dict[TopicPartition, int]:
@@ -301,7 +309,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         return _rejected_settings(self._create(topics, validate_only=True))
 
-    def refusals(self, topics: Iterable[NewTopic]) -> dict[str, str]:
+    def refusals(self, topics: Iterable[NewTopic]) -> dict[str, CallError]:
         """Finds which of *topics* the cluster would not create with any settings, and why.
 
         Nothing is created. The cluster itself is asked: how many brokers it counts, which policies
@@ -309,7 +317,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._create(topics, validate_only=True)
         return {
-            name: self._calls.text_of(CREATE_TOPIC.of(name), failure)
+            name: self._calls.error_of(CREATE_TOPIC.of(name), failure)
             for name, failure in results.items()
             if failure
             and not failure.is_for_a_setting

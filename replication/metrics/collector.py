@@ -28,7 +28,6 @@ from replication.figures.observation import (
     FlowState,
     Observation,
     TopicFigures,
-    TopicState,
 )
 from replication.figures.registry import BOUNDED, FIGURES, PREFIX, Figure
 from replication.metrics.limits import Cut, Cutter, Limits
@@ -246,14 +245,6 @@ def _conditions(cut: Cut) -> Iterable[Row]:
     return [((code,), float(code in held)) for code in get_args(Code)]
 
 
-def _partition_states(cut: Cut) -> Iterable[Row]:
-    counts = dict.fromkeys(get_args(TopicState), 0)
-    for topic in cut.observed.topics:
-        for part in topic.partitions:
-            counts[part.state] += 1
-    return [((state,), float(count)) for state, count in counts.items()]
-
-
 def _latencies(cut: Cut) -> Iterable[Row]:
     return [
         ((topic.topic, quantile), seconds)
@@ -310,7 +301,6 @@ _RULES: Final[Mapping[str, Callable[[Cut], Iterable[Row]]]] = {
     ],
     "generation": lambda cut: _known(cut.observed.generation),
     "topic_latency_seconds": _latencies,
-    "partitions": _partition_states,
     "topic_set_aside": _set_aside,
     "topic_paused": _paused,
     "partition_lag_records": _of_partitions("lag_records"),

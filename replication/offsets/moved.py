@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any, Final, Literal
 
 from replication.errors import ConfigError
-from replication.model import NewEvent, Position, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.runs import OffsetRun, anchor, runs_between
 
 MoveTo = int | Literal["earliest"]
@@ -145,6 +145,12 @@ def move(
 
 def _shown(at: Position) -> str:
     return f"source offset {at.upstream}, target offset {at.downstream}"
+
+
+def skip_command(flow: Flow, tp: TopicPartition, offset: int) -> str:
+    """Returns the command that leaves the record at *offset* out, which cannot be copied."""
+    part = f"--topic {tp.topic} --partition {tp.partition} --offset {offset}"
+    return f"python -m replication skip FILE --flow '{flow}' {part}"
 
 
 # Where an operator wants a partition to go on, as written on a command line or in a file.

@@ -9,7 +9,7 @@ import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from math import isinf
-from typing import Final
+from typing import Final, NamedTuple
 
 from replication.config.tree import FlowConfig
 from replication.kafka.api import KafkaRecord, Settings
@@ -295,9 +295,16 @@ LATEST_TIMESTAMP_MS = (2**63 - 1) // 1000
 """Spark's source converts a record's time to microseconds, and fails beyond 64 bits."""
 
 
+class BadRecord(NamedTuple):
+    """Why the next record of a partition cannot be copied, and its offset; None if unknown."""
+
+    text: str
+    offset: int | None = None
+
+
 def rejected_records(
     context: FlowClients, plan: TopicPlan, positions: Mapping[TopicPartition, Position]
-) -> dict[TopicPartition, str]:
+) -> dict[TopicPartition, BadRecord]:
     """Finds why the next record of partitions cannot be copied, for those where that is so.
 
     Args:
@@ -306,7 +313,7 @@ def rejected_records(
         positions: The positions at the target's log end, where the rejected record comes next.
 
     Returns:
-        Topic, partition, offset and both limits, in one line.
+        Topic, partition, offset and both limits, in one line of each text.
 
     Raises:
         ClusterError: A cluster does not answer.
@@ -334,13 +341,16 @@ def rejected_records(
     for tp, record in found.items():
         remote, size = plan.topics[tp.topic], RECORD_OVERHEAD_BYTES + record.size
         if record.failure:
-            reasons[tp] = f"{record.failure}; {transform_advice(tp.topic)}"
+            text = f"{record.failure}; {transform_advice(tp.topic)}"
         elif size > of_target[remote]:
-            reasons[tp] = (
+            text = (
                 f"{tp} offset {record.offset} has {size} bytes: max.message.bytes is "
                 f"{of_source[tp.topic]} on {tp.topic} at {config.flow.source} and "
                 f"{of_target[remote]} on {remote} at {config.flow.target}; raise the latter"
             )
+        else:
+            continue
+        reasons[tp] = BadRecord(text, record.offset)
     return dict(sorted(reasons.items()))
 
 
@@ -354,16 +364,17 @@ def transform_advice(topic: str) -> str:
 
 def _impossible_times(
     config: FlowConfig, spans: Mapping[TopicPartition, tuple[int, int]]
-) -> dict[TopicPartition, str]:
-    reasons: dict[TopicPartition, str] = {}
+) -> dict[TopicPartition, BadRecord]:
+    reasons: dict[TopicPartition, BadRecord] = {}
 
     def visit(tp: TopicPartition, record: KafkaRecord) -> None:
         if abs(record.timestamp_ms) > LATEST_TIMESTAMP_MS:
-            reasons[tp] = (
+            text = (
                 f"{tp} offset {record.offset} has timestamp {record.timestamp_ms} ms, Spark "
                 f"reads times up to {LATEST_TIMESTAMP_MS} ms from 1970; exclude {tp.topic} with "
                 "topics.exclude"
             )
+            reasons[tp] = BadRecord(text, record.offset)
 
     with Reader(config.source.consumer, config.isolation) as reader:
         reader.visit({tp: (at, min(at + 1, end)) for tp, (at, end) in spans.items()}, visit)

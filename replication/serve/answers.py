@@ -27,11 +27,12 @@ def flow_answer(seen: FlowSnapshot) -> dict[str, Any]:
     known = observed or Observation(seen.flow, 0.0, "starting", 0.0)
     found = document(replace(known, topics=(), groups=(), events=()), is_stale=seen.is_stale)
     if observed is None:
-        found |= dict.fromkeys(("since", "as_of", "health"))
+        found |= dict.fromkeys(("since", "as_of"))
     return {
         **{key: value for key, value in found.items() if key not in LISTS},
         "state": seen.state,
         "last_state": observed and observed.state,
+        "health": None if seen.health == "unknown" else seen.health,
         "standbys": observed and seen.standbys,
         "text": seen.text or known.text,
     }
@@ -42,6 +43,8 @@ def clusters_of(snapshots: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[s
     for seen in snapshots:
         for cluster in seen.observation.clusters if seen.observation else ():
             said = to_json(cluster)
+            if seen.is_stale:  # how it is now, nobody has said
+                said |= dict.fromkeys(("reachable", "since", "clock_skew_seconds"))
             yield said.pop("name"), {"flow": to_json(seen.flow), **said}
 
 

@@ -288,10 +288,12 @@ def clusters(known: KnownSnapshots, asked: Asked) -> list[dict[str, Any]]:
     """Returns all clusters, and what the owner of each flow says of them."""
     snapshots = [known.see(flow) for flow in known.flows]
     seen = list(clusters_of(snapshots))
+    unanswered = {one.flow.target: one.unanswered for one in snapshots if one.unanswered}
     return [
         {
             "name": name,
             "bootstrap_servers": alias_of(asked.config, name),
+            "unanswered": unanswered.get(name),
             "seen": [row for other, row in seen if other == name],
         }
         for name in asked.config.clusters

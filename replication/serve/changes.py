@@ -144,6 +144,12 @@ class Accept(Stop):
     )
 
 
+class RetryOrder(Stop):
+    """A request to try again what a flow has set aside, as ``retry`` does."""
+
+    topic: str = Field("", max_length=249, description="Only this one; all without it.")
+
+
 @router.post(
     "/flows/{source}/{target}/stop", status_code=202, response_model=schemas.RequestedDocument
 )
@@ -171,6 +177,19 @@ def accept(request: Request, flow: OneFlow, asked: Asked, wanted: Accept) -> dic
     if given.is_due("accept"):
         asked.accept(flow, planned, given.reason)
     return given.answer({"action": "accept", **planned.document()})
+
+
+@router.post(
+    "/flows/{source}/{target}/retry", status_code=202, response_model=schemas.RequestedDocument
+)
+def retry(request: Request, flow: OneFlow, asked: Asked, wanted: RetryOrder) -> dict[str, Any]:
+    """Lets a running flow try now what it has set aside; needs a token of the role write."""
+    given = Instruction(request, flow, wanted)
+    asked.begun()
+    topics = (wanted.topic,) if wanted.topic else ()
+    if given.is_due("retry"):
+        asked.retry(flow, topics, given.reason)
+    return given.answer({"action": "retry", "topics": list(topics)})
 
 
 @router.post(

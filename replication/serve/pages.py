@@ -15,13 +15,13 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from replication.figures.observation import TopicState, seconds_of, text_of
+from replication.figures.observation import ENDED, TopicState, seconds_of, text_of
 from replication.figures.registry import BY_NAME
 from replication.foreign_json import to_json
 from replication.serve import api, changes
 from replication.serve.answers import flow_answer
 from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
-from replication.serve.changes import Accept, MoveOrder, Stop
+from replication.serve.changes import Accept, MoveOrder, RetryOrder, Stop
 from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.dependencies import (
     Asked,
@@ -141,6 +141,11 @@ def render(request: Request, name: str, status: int = 200, **values: object) -> 
     return HTMLResponse(text, status)
 
 
+def _is_unheard(seen: FlowSnapshot) -> bool:
+    """Returns whether a flow should be heard and is not: one that has ended says no more."""
+    return seen.is_stale and seen.state not in ENDED
+
+
 def error_page(request: Request, status: int, text: str, step: str) -> Response:
     """Returns a page that says what is wrong."""
     return render(request, "error", status, title="Error", text=text, next_step=step)
@@ -162,7 +167,7 @@ def overview(request: Request, known: KnownSnapshots, remembered: Remembered) ->
         "overview",
         flows=list(zip(flows, sparks, strict=True)),
         as_of=min(ages, default=None),
-        is_stale=any(flow["stale"] for flow in flows),
+        is_stale=any(map(_is_unheard, snapshots)),
     )
 
 
@@ -196,7 +201,7 @@ def flow(
         partitions=known["labelled"].get("partitions", {}),
         has_schemas=flow.schemas.mode != "none",
         as_of=known["as_of"],
-        is_stale=known["stale"],
+        is_stale=_is_unheard(seen),
     )
 
 
@@ -229,7 +234,7 @@ def topic(
         ranges=RANGES,
         charts=charts_of(remembered, seen, found["topic"], RANGES[span]),
         as_of=partitions["as_of"],
-        is_stale=partitions["stale"],
+        is_stale=_is_unheard(seen),
     )
 
 
@@ -244,7 +249,7 @@ def groups(request: Request, seen: OneSeen, query: GroupQuery) -> Response:
         groups=answer,
         list_query=query,
         as_of=answer["as_of"],
-        is_stale=answer["stale"],
+        is_stale=_is_unheard(seen),
     )
 
 
@@ -445,6 +450,14 @@ async def accept(request: Request, flow: OneFlow, asked: Asked) -> Response:
     form = await form_of(request)
     wanted = _valid(Accept, {**_part(form), "from": form.get("from", ""), **_why(form)})
     return await _shown(request, form, lambda: changes.accept(request, flow, asked, wanted))
+
+
+@router.post("/flows/{source}/{target}/retry")
+async def retry(request: Request, flow: OneFlow, asked: Asked) -> Response:
+    """Asks the process that runs the flow to try a topic again, after it was confirmed."""
+    form = await form_of(request)
+    wanted = _valid(RetryOrder, {"topic": form.get("topic", ""), **_why(form)})
+    return await _shown(request, form, lambda: changes.retry(request, flow, asked, wanted))
 
 
 @router.post("/flows/{source}/{target}/move", dependencies=[ASKS_CLUSTERS])

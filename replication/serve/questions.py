@@ -32,7 +32,7 @@ from replication.serve.bounds import ProblemError
 from replication.state.figures_table import count_minutes, stored_figures
 from replication.state.folder import check_begun
 from replication.state.readers import is_quick, open_reader
-from replication.state.requests import request_acceptance, request_moves
+from replication.state.requests import RetryRequest, ask_owner, request_acceptance, request_moves
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
@@ -159,6 +159,10 @@ class Questions:
     def accept(self, flow: FlowConfig, acceptance: Acceptance, reason: str) -> None:
         """Requests what `acceptance` has planned."""
         request_acceptance(self.config.access, flow.flow, acceptance.request, reason)
+
+    def retry(self, flow: FlowConfig, topics: tuple[str, ...], reason: str) -> None:
+        """Asks the process that runs *flow* to try again what is set aside."""
+        ask_owner(self.config.access, flow.flow, [RetryRequest(topics)], reason)
 
     def positions(self, flow: FlowConfig, topics: Sequence[str]) -> FlowPositions:
         """Returns where partitions stand; whoever runs the flow writes its offset map first."""

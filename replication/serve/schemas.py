@@ -25,11 +25,12 @@ class Model(BaseModel):
 
 
 class HistogramDocument(Model):
-    """Durations: quantiles in seconds, and how many are at most as long as each bound."""
+    """Durations: how many are at most as long as each bound, and quantiles of the last minute."""
 
     p50: float | None
     p99: float | None
     p999: float | None
+    max: float | None
     samples: int
     sum: float
     counts: list[int]
@@ -198,6 +199,7 @@ class ClusterOfFlowsDocument(Model):
 
     name: str
     bootstrap_servers: str | None
+    unanswered: str | None = Field(description="Why it does not answer this server.")
     seen: list["ClusterSeenDocument"]
 
 
@@ -205,7 +207,7 @@ class ClusterSeenDocument(Model):
     """What the owner of a flow says of a cluster."""
 
     flow: FlowNameDocument
-    reachable: bool
+    reachable: bool | None = Field(description="null while nothing newer is known of the flow.")
     since: Time | None
     clock_skew_seconds: float | None
 

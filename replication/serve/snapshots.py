@@ -12,9 +12,15 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from replication.config.tree import MirrorConfig
-from replication.control.flow_answers import FlowAnswer, FlowAnswers
+from replication.control.flow_answers import (
+    FlowAnswer,
+    FlowAnswers,
+    Health,
+    health_of_flow,
+    is_of_before,
+)
 from replication.errors import ReplicationError
-from replication.figures.observation import ENDED, Observation, TopicFigures
+from replication.figures.observation import Observation, TopicFigures
 from replication.log import Log
 from replication.model import Flow
 from replication.serve.charts import Point
@@ -31,7 +37,7 @@ REMEMBERED: Final = (
     "bytes_per_second",
     "in_flight_records",
 )
-LATENCIES: Final = {"latency_p50": 0.5, "latency_p99": 0.99, "latency_max": 1.0}
+LATENCIES: Final = {"latency_p50": "p50", "latency_p99": "p99", "latency_max": "max"}
 MOST_TOPICS: Final = 500
 """Topics of a flow whose figures are remembered: those that lag most, then those that move."""
 
@@ -49,6 +55,9 @@ class FlowSnapshot:
         text: Why nothing is known, or why it is silent; else "".
         by_tables: What the tables say of its state, where nothing was heard; "" if they do not.
         standbys: How many processes of other machines wait to take it over; None if none is known.
+        is_whole: Whether its parts that run as jobs of their own are well.
+        has_troubles: Whether the tables tell of something that is not replicated.
+        unanswered: Why its target does not answer this process; "" if it does.
     """
 
     flow: Flow
@@ -57,6 +66,9 @@ class FlowSnapshot:
     text: str = ""
     by_tables: str = ""
     standbys: int | None = None
+    is_whole: bool = True
+    has_troubles: bool = False
+    unanswered: str = ""
 
     @property
     def state(self) -> str:
@@ -66,11 +78,16 @@ class FlowSnapshot:
         return self.observation.state if self.observation else self.by_tables or "unknown"
 
     @property
+    def health(self) -> Health:
+        """How healthy the flow is now."""
+        return health_of_flow(
+            self.state, self.observation, is_whole=self.is_whole, has_troubles=self.has_troubles
+        )
+
+    @property
     def is_stale(self) -> bool:
-        """Whether the figures are not those of now. Those of a flow that has ended never change."""
-        if self.observation is None:
-            return True
-        return self.is_silent and self.observation.state not in ENDED
+        """Whether the figures are not those of now."""
+        return self.observation is None or is_of_before(self.state)
 
 
 Look = Callable[[Flow], FlowSnapshot]
@@ -163,11 +180,8 @@ class Memory:
 def flow_figures(observed: Observation) -> dict[str, float]:
     """Returns what is remembered of the flow itself."""
     own = {name: observed.figures[name] for name in REMEMBERED if name in observed.figures}
-    latency = observed.histograms.get("latency_seconds")
-    if latency is None:
-        return own
-    known = {name: latency.quantile(share) for name, share in LATENCIES.items()}
-    return own | {name: value for name, value in known.items() if value is not None}
+    latency = observed.quantiles.get("latency_seconds", {})
+    return own | {name: latency[share] for name, share in LATENCIES.items() if share in latency}
 
 
 def moving_topics(observed: Observation) -> list[TopicFigures]:
@@ -207,7 +221,7 @@ class History:
 
 # Listens to what the owners of flows say, in a thread of its own.
 
-LISTEN_SECONDS: Final = 2.0
+LISTEN_SECONDS: Final = 1.0
 """How long each turn takes in what is said, before the groups of the leases are asked again."""
 
 _END_SECONDS: Final = 10.0
@@ -263,7 +277,15 @@ class Listening(AbstractContextManager["Listening"]):
 def seen_of(answer: FlowAnswer) -> FlowSnapshot:
     """Returns what an answer says of a flow."""
     entry = answer.last.entry
-    text = answer.why if entry else "; ".join(filter(None, (answer.why, answer.last.why_not)))
-    observed = entry.observed if entry else None
-    is_silent = answer.state == "silent"
-    return FlowSnapshot(answer.flow, observed, is_silent, text, str(answer.state), answer.standbys)
+    reasons = dict.fromkeys((answer.why, "" if entry else answer.last.why_not))
+    return FlowSnapshot(
+        answer.flow,
+        answer.heard,
+        answer.state == "silent",
+        "; ".join(filter(None, reasons)),
+        str(answer.state),
+        answer.standbys,
+        answer.is_whole,
+        answer.has_troubles,
+        "" if answer.group.denied else answer.group.reason,
+    )

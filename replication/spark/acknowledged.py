@@ -352,9 +352,9 @@ class Reported:
         in_flight: Records that are sent and not acknowledged.
         tasks: Tasks that run.
         all_tasks: Those of all flows of the process.
-        transfer: From handing over to acknowledgement.
+        transfer: From handing over to acknowledgement; the longest is since the last call.
         latencies: From the timestamp to acknowledgement, of the remote topics that have changed
-            since the last call.
+            since the last call; the same.
         throttles: How long a quota makes a request of a client wait, by ``client.id``, in seconds.
         use: What the driver's JVM uses; None if nobody asked it.
         limits: How the flow's limits are used, in the order in which they were set.
@@ -451,9 +451,9 @@ _BUCKETS: Final = len(BOUNDS) + 1
 
 
 def _histogram(text: str) -> Histogram:
-    micros, *counted = text.split(",")
+    micros, longest, *counted = text.split(",")
     buckets = [0] * _BUCKETS
     for each in counted:
         bucket, count = each.split(":")
         buckets[int(bucket)] = int(count)
-    return Histogram.of(buckets, int(micros) / 1e6)
+    return Histogram.of(buckets, int(micros) / 1e6, int(longest) / 1e6)

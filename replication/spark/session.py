@@ -501,6 +501,17 @@ def driver_jvm() -> JVMView:
     return SparkContext._jvm  # noqa: SLF001
 
 
+def has_jvm_ended() -> bool:
+    """Returns whether the JVM that this process has had does not answer any more."""
+    if (jvm := SparkContext._jvm) is None:  # noqa: SLF001 - it has no public name
+        return False
+    try:
+        java_class(jvm, "java.lang.System").nanoTime()
+    except (Py4JError, ConnectionError):  # py4j has both for it
+        return True
+    return False
+
+
 def keep_gateway() -> None:
     """Lets this process connect to its JVM at any time, also after a lack of files has passed."""
     gateway = SparkContext._gateway  # noqa: SLF001 - it has no public name

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVa
 from py4j.protocol import Py4JError
 
 from replication.config.state_access import StateAccess
-from replication.errors import StateError, first_line, printable
+from replication.errors import NoAnswerError, StateError, first_line, printable
 from replication.figures.observation import text_of
 from replication.foreign_json import read_json
 from replication.log import Log
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 log = Log(__name__)
 
-RequestKind = Literal["stop", "accept", "write", "move", "letters"]
+RequestKind = Literal["stop", "catchup", "accept", "write", "move", "letters", "retry"]
 
 ANYONE: Final = "anyone"
 """The addressee of a request to whichever process runs the job."""
@@ -149,6 +149,7 @@ class RequestChannel:
         self._said: set[str] = set()
         self._told: set[str] = set()
         self._changes: dict[Flow, ChangeFiles] = {}
+        self._listed: Sequence[str] = ()
         self._listed_at = -math.inf
 
     def paths(self, kind: RequestKind) -> list[str]:
@@ -160,13 +161,20 @@ class RequestChannel:
             OSError, Py4JError: The folder cannot be listed.
         """
         listed = sorted(self._files.find(f"{self.state_dir.rstrip('/')}/_control/"))
-        self._listed_at = time.monotonic()
+        self._listed, self._listed_at = listed, time.monotonic()
         for changes in list(self._changes.values()):
             changes.take(listed)
             for path, unread in changes.unread.items():
                 self.say("change_unreadable", flow=changes.flow, path=path, text=unread.text)
-        of_kind = prefix(self.state_dir, kind)
-        return [path for path in listed if path.startswith(of_kind)]
+        return self.listed(prefix(self.state_dir, kind))
+
+    def listed(self, begin: str) -> list[str]:
+        """Returns the paths that begin so, as `paths` has seen them last: that costs no call."""
+        return [path for path in self._listed if path.startswith(begin)]
+
+    def is_asked(self, kind: RequestKind, flow: Flow) -> bool:
+        """Returns whether the last listing has a request of *kind* to *flow*."""
+        return bool(self.listed(prefix_of(self.state_dir, kind, flow)))
 
     def changes_of(self, flow: Flow) -> ChangeFiles:
         """Returns the changes of *flow*, as far as they were read; `paths` reads on."""
@@ -547,6 +555,20 @@ def request_moves(
     ask_owner(access, flow, moves, reason)
 
 
+def withdraw_moves(access: StateAccess, flow: Flow, partition: TopicPartition, to: int) -> int:
+    """Takes back what was asked of *partition*, if it waits still; returns how many requests.
+
+    Raises:
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    with open_channel(access) as channel:
+        requests = MoveRequests(channel, flow)
+        asked = [each for each in requests.find() if each.partition == partition]
+        mine = [each for each in asked if each.moving.to == to]
+        requests.remove(mine)
+    return len(mine)
+
+
 @dataclass(frozen=True, slots=True)
 class DeadLetterRequest(OwnerRequest):
     """The dead letters *ids* are to be copied again."""
@@ -584,6 +606,61 @@ def request_letters(
 ) -> None:
     """Asks for letters to be copied again, as `ask_owner` does."""
     ask_owner(access, flow, [DeadLetterRequest(tuple(sorted(ids)))], reason)
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRequest(OwnerRequest):
+    """What is set aside of *topics*, or of all without any, is to be tried now."""
+
+    KIND = "retry"
+    FORM: ClassVar[Form] = {"topics": (_is_list_of(_is_text), "topics must be a list of names")}
+
+    topics: tuple[str, ...] = ()
+    request: Request = NEW
+
+    @property
+    def _values(self) -> tuple[object, ...]:
+        return (self.topics,)
+
+    @classmethod
+    def _made(cls, request: Request, values: Sequence[Any]) -> "RetryRequest":
+        (topics,) = values
+        return cls(tuple(topics), request)
+
+    @property
+    def event(self) -> NewEvent:
+        rest = len(self.topics[_SHOWN:])
+        names = ", ".join(self.topics[:_SHOWN]) + (f" and {rest} more" if rest else "")
+        return self.request.event(f"try {names or 'all that is set aside'} again", "retry")
+
+
+class RetryRequests(OwnerRequests[RetryRequest]):
+    """What is to be tried now, on its way from ``replication retry`` to the owner."""
+
+    of = RetryRequest
+
+
+def request_retry(
+    access: StateAccess,
+    flow: Flow,
+    asked: RetryRequest,
+    timeout_seconds: float,
+    reason: str,
+    idle: "Idle",
+) -> bool:
+    """Asks the process that runs *flow* to try again, and waits until it has.
+
+    Returns:
+        Whether it has; False if no process runs the flow, as *idle* says.
+
+    Raises:
+        StateError: It did not in time, or the state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    path = new_path(access.state_dir, asked.KIND, flow)
+    with open_files(storage_for(access)) as files:
+        text = request(asked.body, reason).text()
+        return flow in _ask_owners(files, {flow: path}, timeout_seconds, text, idle)
 
 
 def _letter(row: object) -> DeadLetterId:
@@ -666,6 +743,14 @@ POLL_SECONDS: Final = 1.0
 ASK_SECONDS: Final = 5.0
 """Between two questions whether anybody is left who could answer a request."""
 
+StopKind = Literal["stop", "catchup"]
+
+_STOPS: Final[Mapping[StopKind, str]] = {"stop": "stop", "catchup": "stop when caught up"}
+"""What each kind asks for: a stop at once, or once all is copied that was there when it came."""
+
+NOT_CAUGHT_UP: Final = NoAnswerError.exit_code
+"""Of a flow that has ended, whoever ended it, before it had caught up as it was to."""
+
 Idle = Callable[[Collection[Flow]], Collection[Flow]]
 """Returns those flows of which it is known that no process runs the job."""
 
@@ -692,69 +777,98 @@ class StopRequests:
         self._channel = channel
         self._may_answer = may_answer
         self._address = address
-        self._prefixes = {flow: prefix_of(channel.state_dir, "stop", flow, job) for flow in flows}
+        self._prefixes = {
+            kind: {flow: prefix_of(channel.state_dir, kind, flow, job) for flow in flows}
+            for kind in _STOPS
+        }
         self._old: frozenset[str] | None = None
-        self._found: dict[Flow, dict[str, Request]] = {}
+        self._found: dict[StopKind, dict[Flow, dict[str, Request]]] = {kind: {} for kind in _STOPS}
         self._answered: set[str] = set()
 
     def watch(self) -> None:
         """Begins to watch: requests to anyone that are there by now are stale."""
         if self._old is None:
-            there = self._channel.paths("stop")
+            there = self._listed()
             self._old = frozenset(path for path in there if addressee_of(path) == ANYONE)
 
     def find(self) -> set[Flow]:
-        """Returns the flows that are asked to stop."""
+        """Returns the flows that are asked to stop at once."""
         if is_stop_file_there():
-            return set(self._prefixes)
+            return set(self._prefixes["stop"])
         try:
             self.watch()
-            there = self._channel.paths("stop")
+            there = self._listed()
         except (OSError, Py4JError) as error:
             self._channel.say("requests_unreadable", kind="stop", text=first_line(error))
-            there = []
+            return {flow for flow, found in self._found["stop"].items() if found}
         for path in there:
             if addressee_of(path) is None:
                 self._channel.invalid(path, ValueError("not the name of a request to stop"))
-        for flow, prefix in self._prefixes.items():
-            if self._may_answer(flow):
-                self._look(flow, [path for path in there if path.startswith(prefix)])
-        return set(self._found)
+        for kind, prefixes in self._prefixes.items():
+            for flow, prefix in prefixes.items():
+                if self._may_answer(flow):
+                    self._look(kind, flow, [path for path in there if path.startswith(prefix)])
+        return {flow for flow, found in self._found["stop"].items() if found}
+
+    @property
+    def catching_up(self) -> set[Flow]:
+        """The flows that are asked to stop when they have caught up, as `find` saw it last."""
+        return {flow for flow, found in self._found["catchup"].items() if found}
+
+    def _listed(self) -> list[str]:
+        paths = self._channel.paths("stop")
+        return [*paths, *self._channel.listed(prefix(self._channel.state_dir, "catchup"))]
 
     def origin(self, flow: Flow) -> str:
         """Returns who has asked that *flow* stops, and why; empty if no file says so."""
-        origins = (found.origin for found in self._found.get(flow, {}).values())
+        origins = (found.origin for _, found in self._of(flow))
         return next(filter(None, origins), "")
 
     def events(self, flow: Flow) -> list[NewEvent]:
         """Returns an event for each request to *flow* that says who asks."""
-        found = self._found.get(flow, {}).values()
-        return [each.event("stop", "stop") for each in found if each.origin]
+        return [
+            each.event(_STOPS[kind], "stop")
+            for kind, each in self._of(flow)
+            if each.origin and self._channel.is_news(each.path)
+        ]
 
-    def answer(self, flow: Flow, exit_code: int = 0) -> None:
+    def answer(self, flow: Flow, exit_code: int = 0, *, has_caught_up: bool = False) -> None:
         """Answers the requests that `find` has found for *flow*: its job has ended.
 
-        The answer to a request is that it is gone; if the job had failed, a file names the code.
+        The answer to a request is that it is gone; if the job had failed, or has not caught up as
+        it was to, a file names the code.
         """
-        paths = self._found.get(flow, {}).keys() - self._answered
-        self._answered |= paths
-        for path in paths:
-            if exit_code:
-                self._channel.answer(path, exit_code)
+        for kind, each in self._of(flow):
+            if each.path in self._answered:
+                continue
+            self._answered.add(each.path)
+            is_early = kind == "catchup" and not has_caught_up
+            if code := exit_code or (NOT_CAUGHT_UP if is_early else 0):
+                self._channel.answer(each.path, code)
             else:
-                self._channel.remove(path)
+                self._channel.remove(each.path)
 
-    def _look(self, flow: Flow, paths: Iterable[str]) -> None:
+    def _of(self, flow: Flow) -> list[tuple["StopKind", Request]]:
+        return [
+            (kind, request)
+            for kind, found in self._found.items()
+            for request in found.get(flow, {}).values()
+        ]
+
+    def _look(self, kind: "StopKind", flow: Flow, paths: Sequence[str]) -> None:
+        known = self._found[kind].setdefault(flow, {})
+        if kind == "catchup":  # who gives up waiting withdraws it
+            for path in known.keys() - {*paths}:
+                del known[path]
         for path in paths:
             addressee = addressee_of(path)
             if addressee == ANYONE:
                 is_meant = path not in (self._old or ())
             else:
                 is_meant = addressee == self._address(flow)
-            if is_meant and path not in self._found.get(flow, {}):
+            if is_meant and path not in known:
                 # its name says all that a stop needs: on a full disk the file is empty
-                found = self._channel.read(path, may_be_empty=True) or Request(path=path)
-                self._found.setdefault(flow, {})[path] = found
+                known[path] = self._channel.read(path, may_be_empty=True) or Request(path=path)
             elif not is_meant and addressee not in (ANYONE, None):
                 self._channel.remove(path)  # it is for an earlier process, which has ended
 
@@ -765,6 +879,10 @@ def is_stop_file_there() -> bool:
     return bool(named) and Path(str(named)).exists()
 
 
+class UnansweredError(StateError):
+    """Nobody did in time what was asked; the request is taken back."""
+
+
 def request_stop(
     access: StateAccess,
     flows: Collection[Flow],
@@ -772,6 +890,7 @@ def request_stop(
     job: Job = "mirror",
     reason: str = "",
     idle: Idle = lambda _flows: (),
+    kind: StopKind = "stop",
 ) -> dict[Flow, int]:
     """Asks the process that runs *job* of *flows* to stop, and waits until it has.
 
@@ -782,6 +901,7 @@ def request_stop(
         job: The job.
         reason: Why, for the log of the process.
         idle: Is asked where the state directory has no locks.
+        kind: When they are to stop.
 
     Returns:
         The exit code of each flow that was running, 0 for a clean end; the others need no stop.
@@ -794,16 +914,18 @@ def request_stop(
     text, state_dir = request(reason=reason).text(), access.state_dir
     is_local = local_path(state_dir) is not None
     known = () if is_local else idle(flows)
-    paths = {flow: new_path(state_dir, "stop", flow, job) for flow in flows if flow not in known}
+    paths = {flow: new_path(state_dir, kind, flow, job) for flow in flows if flow not in known}
     if not paths:
         return {}
     with open_files(storage_for(access)) as files:
         if is_local:
-            return _stop_local(files, state_dir, flows, job, timeout_seconds, text)
-        return _stop_remote(files, paths, timeout_seconds, text, idle)
+            return _stop_local(files, state_dir, flows, job, timeout_seconds, text, kind)
+        codes = _ask_owners(files, paths, timeout_seconds, text, idle)
+    # who has gone without an answer had perhaps not caught up
+    return dict.fromkeys(paths, NOT_CAUGHT_UP) | codes if kind == "catchup" else codes
 
 
-def _stop_remote(
+def _ask_owners(
     files: RequestFiles, paths: Mapping[Flow, str], timeout_seconds: float, text: str, idle: Idle
 ) -> dict[Flow, int]:
     """Creates requests, and waits until each is removed, or nobody is left to remove it."""
@@ -827,12 +949,13 @@ def _stop_local(
     job: Job,
     timeout_seconds: float,
     text: str,
+    kind: StopKind,
 ) -> dict[Flow, int]:
     """Requests to the owners of the job locks; waits until each lock is free or has a new owner."""
     check_begun(state_dir)
     owners = {flow: find_job_owner(state_dir, flow, job) for flow in flows}
     requests = {
-        flow: new_path(state_dir, "stop", flow, job, owner.address)
+        flow: new_path(state_dir, kind, flow, job, owner.address)
         for flow, owner in owners.items()
         if owner
     }
@@ -845,11 +968,14 @@ def _stop_local(
             for flow in left:
                 files.delete(requests[flow])
             names = "; ".join(f"{flow}: {owners[flow]}" for flow in left)
-            raise StateError(f"still running after {timeout_seconds:g} s: {names}")
+            raise UnansweredError(f"still running after {timeout_seconds:g} s: {names}")
         time.sleep(POLL_SECONDS / 4)
-    for path in requests.values():
+    codes = {flow: _exit_code(files, path) for flow, path in requests.items()}
+    for flow, path in requests.items():
+        if kind == "catchup" and files.exists(path):  # killed: nobody has said that it had
+            codes[flow] = NOT_CAUGHT_UP
         files.delete(path)
-    return {flow: _exit_code(files, path) for flow, path in requests.items()}
+    return codes
 
 
 def _exit_code(files: RequestFiles, request: str) -> int:
@@ -889,7 +1015,7 @@ def request_and_wait(
             if time.monotonic() > deadline:
                 for path in left:
                     files.delete(path)
-                raise StateError(
+                raise UnansweredError(
                     f"no process answered {', '.join(left)} within {timeout_seconds:g} s: either "
                     "none runs these flows, or it needs longer to stop"
                 )

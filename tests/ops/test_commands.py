@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from replication.config.file import load_config
+from replication.control.flow_answers import WITHOUT_A_WORD
 from replication.figures.observation import EventRow, Observation, PartitionFigures, TopicFigures
 from replication.figures.status_store import Holder
 from replication.flows.publisher import FlowPublisher
@@ -133,7 +134,7 @@ def test_without_the_topic_it_is_said_what_is_unknown_and_why(
     unreachable = run("status", away, "--check")
     lag = run("lag", file)
 
-    assert "silent: no process holds the lease; last word: h1 7 took it" in deleted
+    assert f"silent: {WITHOUT_A_WORD}; last word: h1 7 took it" in deleted
     assert f"topic mm2-status.{flow.source}.internal is not on cluster {flow.target}" in deleted
     assert "status.storage.topic is set to nothing" in is_off
     assert unreachable.exit_code == 3

@@ -18,6 +18,7 @@ from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from replication.state.change_files import Applied, ChangeFiles
 from replication.state.files import LocalFiles
+from replication.state.requests import RequestChannel, RetryRequests
 from tests.support.said import SaidLines
 from tests.support.serving import EVIL, FORM, Reply, Served, bearer, observed, serving, submit
 
@@ -283,3 +284,25 @@ def test_an_empty_state_directory_and_a_half_written_change_are_said(
     assert any("no job ever began with" in text for text in made["warnings"])
     assert after["total"] == 1
     assert "counts as absent" in after["problems"][0]
+
+
+def test_what_is_set_aside_is_tried_again_by_rest_and_by_a_form(
+    steered: FlowOverrides, tmp_path: Path
+) -> None:
+    def asked() -> list[tuple[str, ...]]:
+        channel = RequestChannel(LocalFiles(), (tmp_path / "state").as_uri())
+        return [each.topics for each in RetryRequests(channel, FLOW).find()]
+
+    path = "/api/v1/flows/A/B/retry"
+    refused = steered.post(path, steered.read, topic="orders", dry_run=False)
+    shown = steered.post(path, topic="orders")
+    before = asked()
+    made = steered.post(path, topic="orders", reason="CHG-117", dry_run=False)
+    steered.post(path, dry_run=False)
+    form = steered.submit("/flows/A/B/retry", topic="clicks", reason="", confirmed="yes")
+
+    assert (refused.status, refused.json["code"]) == (403, "read-only")
+    assert (shown.status, shown.json["dry_run"], before) == (202, True, [])
+    assert made.json["what"] == {"action": "retry", "topics": ["orders"]}
+    assert form.status == 200, form.text
+    assert asked() == [("orders",), (), ("clicks",)]

@@ -25,6 +25,7 @@ LABELLED = {
     "executors": {"alive": 2.0},
     "source_tasks": {"shared": 2.0},
     "throttle_seconds": {"B": 0.25},
+    "partitions": {"copying": 2.0, "lagging": 1.0, "set-aside": 0.0},
     "task_slots": {"used": 8.0, "free": 2.0},
     "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
     "restarts_total": {"records": 1.0},
@@ -41,6 +42,7 @@ def topic(name: str, records: float = 100.0, **more: Any) -> TopicFigures:  # no
     """One topic, of one partition that keeps up."""
     figures = dict.fromkeys(names_at("topic"), 1.0) | {"records_total": records}
     del figures["retention_headroom_seconds"]  # which only a topic that lags has
+    figures["lag_unknown_partitions"] = 0.0
     part = PartitionFigures(0, "copying", dict.fromkeys(names_at("partition"), 0.0))
     latency = {"0.5": 0.004, "0.99": 0.02, "1": 0.5}
     given = TopicFigures(name, f"A.{name}", "copying", "", figures, latency, (part,))
@@ -96,8 +98,9 @@ def observed(**more: Any) -> Observation:  # noqa: ANN401 - any field
         runs="mirror",
         generation=3,
         version="0.1.0",
-        figures=dict.fromkeys(names_at("flow"), 1.0),
+        figures=dict.fromkeys(names_at("flow"), 1.0) | {"lag_unknown_partitions": 0.0},
         histograms={figure.name: histogram for figure in FIGURES if figure.kind == "histogram"},
+        quantiles={"latency_seconds": {"p50": 0.004, "p99": 0.02, "p999": 0.3, "max": 0.5}},
         labelled=LABELLED,
         topics=(topic("orders"), lagging("payments", 90.0), set_aside("audit")),
         groups=(group("billing"),),

@@ -129,6 +129,7 @@ def observed(topics: int = 3, partitions: int = 2, **other: Any) -> Observation:
                 "records_total": 812_345_678.0,
             },
             "histograms": {"latency_seconds": Histogram.of([5] * 10 + [0] * 9, 3.0)},
+            "quantiles": {"latency_seconds": {"p50": 0.02, "p99": 0.6, "p999": 0.9, "max": 1.0}},
             "labelled": {"partitions": {"copying": 318, "lagging": 1}},
             "topics": tuple(_topic(number, partitions) for number in range(topics)),
             "groups": tuple(

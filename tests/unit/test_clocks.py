@@ -97,14 +97,15 @@ def test_lag_and_its_growth_survive_a_clock_that_jumps(jump: float) -> None:
     metrics, partitions, rate = FlowMetrics(), Partitions(), Recent()
     plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
     metrics.begin(1, "microbatch", plan, {TP: Position(100, 100)})
+    metrics.want(plan, ())
     metrics.add_copied([(TP, Copied(10, 1_100_000, 1_100_000))])  # record 99 came at 1100
-    partitions.known(metrics.look().copying)
+    partitions.known(metrics.look())
     partitions.saw(1101.5, {TP: 100})
     for at in range(1105, 1200, 5):
         partitions.saw(float(at), {TP: at - 1001})
         rate.add(at, at - 1001)
         since = jump if at >= 1150 else 0.0
-        (standing,) = partitions.look(at + 0.5, metrics.look().copying, (), since)
+        (standing,) = partitions.look(at + 0.5, metrics.look(), (), since)
         lag = standing.lag
         assert lag is not None
         assert lag.seconds is not None

@@ -76,9 +76,6 @@ def test_what_an_operator_has_paused_is_told_apart_from_what_lags() -> None:
     one = observed(topics=(topic("orders"), lagging("payments", 90.0), paused("clicks", 900.0)))
 
     assert values("topic_paused", one) == {"clicks": 1.0}
-    assert values("partitions", one) == {
-        "copying": 2, "paused": 1, "lagging": 1, "stalled": 0, "set-aside": 0, "leaderless": 0,
-    }  # fmt: skip
     assert values("lag_seconds", one)["clicks"] == 900.0
 
 
@@ -120,7 +117,6 @@ def test_what_is_unknown_has_no_series() -> None:
         "condition",
         "observed_timestamp_seconds",
         "lease_held",
-        "partitions",
         "metrics_limited",
         *(name.removesuffix("_total") for name in BOUNDED),
     }

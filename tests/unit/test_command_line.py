@@ -32,7 +32,7 @@ JSON_COMMANDS = {
         "failback",
         "accept",
     ),
-    *("positions", "move-position", "reset-positions"),
+    *("positions", "move-position", "reset-positions", "skip"),
     *("status", "lag", "events", "doctor", "schemas", "dead-letters"),
     *("topics", "group-lists", "pause", "resume", "hold", "release", "limit", "history", "undo"),
 }

@@ -6,14 +6,14 @@ import random
 import re
 from bisect import bisect_right
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import get_args
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from replication.figures.histogram import BOUNDS, Histogram
+from replication.figures.histogram import BOUNDS, Histogram, RecentDurations
 from replication.figures.lag import MOST_SKEW_SECONDS, PartitionLag
 from replication.figures.observation import (
     SEVERITIES,
@@ -130,6 +130,24 @@ def figures_at(*names: str) -> st.SearchStrategy[dict[str, float]]:
     return st.dictionaries(st.sampled_from(names), numbers, max_size=5)
 
 
+def test_quantiles_are_of_the_last_minute_and_no_longer_than_the_longest() -> None:
+    recent, slow, fast = RecentDurations(), [0] * len(BOUNDS) + [0], [0] * len(BOUNDS) + [0]
+    slow[15], fast[5] = 100, 100  # of 60 to 300 s, and of 20 to 50 ms
+    both = [one + two for one, two in zip(slow, fast, strict=True)]
+    recent.add(100.0, Histogram.of(slow, 9000.0, 93.0))
+    held_up = recent.look(100.0).quantiles()
+    recent.add(159.0, Histogram.of(both, 9003.0, 0.04))
+    still = recent.look(159.0).quantiles()
+    recent.add(161.0, Histogram.of(both, 9003.0, 0.0))
+    over = recent.look(161.0).quantiles()
+
+    assert held_up["p99"] == held_up["max"] == still["p99"] == 93.0
+    assert over["p50"] == pytest.approx(0.035)
+    assert over["p99"] == over["max"] == 0.04
+    assert recent.whole.count == 200
+    assert recent.look(300.0).quantiles() == {}
+
+
 histograms = st.builds(
     Histogram.of,
     st.lists(counts, min_size=len(BOUNDS) + 1, max_size=len(BOUNDS) + 1),
@@ -217,6 +235,8 @@ observations = st.builds(
 @settings(max_examples=50)
 @given(observations)
 def test_a_document_says_all_that_was_observed(observed: Observation) -> None:
+    recent = {name: {"p50": 0.5, "max": 93.0} for name in observed.histograms}
+    observed = replace(observed, quantiles=recent)
     text = json.dumps(document(observed), allow_nan=False)
 
     assert observation(json.loads(text)) == observed

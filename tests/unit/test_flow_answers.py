@@ -1,17 +1,26 @@
 """How a flow is, by its last word, the group of its lease, and the tables."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
 
-from replication.cli.status import flow_lines
-from replication.control.flow_answers import FlowAnswer, LastStatus, judge, judge_by_tables
+from replication.cli.status import figures_line, flow_lines
+from replication.control.flow_answers import (
+    FlowAnswer,
+    LastStatus,
+    SeenState,
+    judge,
+    judge_by_tables,
+)
 from replication.control.lease_groups import Answer, LeaseGroup
 from replication.control.status import End, FlowStatus
 from replication.control.written import Process
-from replication.figures.observation import FlowState, Observation
+from replication.figures.observation import ClusterFigures, FlowState, Observation
 from replication.figures.status_store import StatusEntry
 from replication.model import Flow
+from replication.serve.answers import clusters_of, flow_answer
+from replication.serve.snapshots import seen_of
 from replication.state.executions import Ending
 
 FLOW = Flow("A", "B")
@@ -20,7 +29,8 @@ NOW = datetime(2026, 1, 31, tzinfo=timezone.utc)
 
 def word(state: FlowState, member: str = "me") -> StatusEntry:
     """What was said last; the next word is due after 5 s."""
-    return StatusEntry(Observation(FLOW, 1.0, state, 1.0), 1, member, 5.0, 1.0)
+    clusters = (ClusterFigures("A", is_reachable=True),)
+    return StatusEntry(Observation(FLOW, 1.0, state, 1.0, clusters=clusters), 1, member, 5.0, 1.0)
 
 
 def group(*members: str) -> LeaseGroup:
@@ -29,6 +39,28 @@ def group(*members: str) -> LeaseGroup:
 
 
 UNKNOWN = LeaseGroup("g", "B", None, "cluster B does not answer")
+
+
+@pytest.mark.parametrize(
+    ("figures", "expected"),
+    [
+        (
+            {"lag_records": 3000.0, "lag_seconds": 9.0, "rpo_seconds": 9.0},
+            "lag {}3 000 records, 9.0 s   RPO {}9.0 s",
+        ),
+        ({"lag_records": 3000.0}, "lag {}3 000 records"),
+    ],
+)
+def test_a_lag_that_partitions_are_missing_from_is_said_to_be_at_least_that(
+    figures: dict[str, float], expected: str
+) -> None:
+    def line(unknown: int, **found: float) -> str:
+        shown = {**found, "lag_unknown_partitions": float(unknown)}
+        return figures_line(Observation(FLOW, 1.0, "running", 1.0, figures=shown))
+
+    assert line(0, **figures) == expected.format("", "")
+    assert line(2, **figures) == expected.format("at least ", "at least ")
+    assert line(2) == "lag unknown"
 
 
 @pytest.mark.parametrize(
@@ -106,6 +138,45 @@ def test_who_else_is_in_the_group_of_the_lease_stands_by(
     said: StatusEntry | None, witness: LeaseGroup, expected: int | None
 ) -> None:
     assert FlowAnswer(FLOW, "running", "", LastStatus(said), 1.0, witness).standbys == expected
+
+
+@pytest.mark.parametrize(
+    ("state", "said", "expected"),
+    [
+        ("running", word("running"), "ok"),
+        ("silent", word("running"), "bad"),
+        ("failed", word("failed"), "bad"),
+        ("stopped", word("stopped"), "ok"),
+        ("running", None, "unknown"),
+        ("drained", None, "ok"),
+        ("unknown", None, "unknown"),
+    ],
+)
+def test_health_is_of_now_for_commands_and_for_whoever_serves(
+    state: SeenState, said: StatusEntry | None, expected: str
+) -> None:
+    answer = FlowAnswer(FLOW, state, "why", LastStatus(said), 67.0, UNKNOWN)
+    seen = seen_of(answer)
+    served = flow_answer(seen)
+
+    assert (answer.health, seen.health, served["health"] or "unknown") == (expected,) * 3
+    assert served["stale"] is (state != "running" or said is None)
+    assert seen.unanswered == UNKNOWN.reason
+    reachable = [row["reachable"] for _, row in clusters_of([seen])]
+    assert reachable == ([] if said is None else [True if state == "running" else None])
+
+
+def test_figures_of_before_have_their_age_and_the_silent_cluster_its_name() -> None:
+    figures = {"lag_records": 7.0, "lag_seconds": 2.0, "catch_up_seconds": 61.0}
+    first = {"partitions": {"catching-up": 1.0}}
+    observed = replace(word("running").observed, figures=figures, labelled=first)
+    said = replace(word("running"), observed=observed)
+    state, why = judge(said, UNKNOWN, 212)
+    lines = list(flow_lines(FlowAnswer(FLOW, state, why, LastStatus(said), 212.0, UNKNOWN)))
+
+    assert "cluster B does not answer" in lines[0]
+    assert "catching up, 1 min 1 s left" in lines[1]
+    assert lines[1].endswith("(of 3 min 32 s before)")
 
 
 def test_what_never_ran_is_unknown() -> None:

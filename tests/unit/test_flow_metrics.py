@@ -14,6 +14,7 @@ from replication.topics.topic_plan import TopicPlan
 
 TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 3)
 STARTS = {TP: Position(100, 60), OTHER: Position(0, 0)}
+AT_FIRST = {TP: 100, OTHER: 0}
 
 
 def begun() -> FlowMetrics:
@@ -33,10 +34,10 @@ def test_what_was_read_does_not_change_while_the_flow_goes_on() -> None:
     metrics.add({TP: [OffsetRun(100, 105, 60, 5), OffsetRun(107, 110, 65, 3)]})
     after = metrics.look()
 
-    assert (before.state.activity, before.copying.positions) == ("starting", STARTS)
+    assert (before.state.activity, before.copying.positions) == ("starting", AT_FIRST)
     assert (before.copying.records, before.copying.newest_at) == ({}, None)
     assert after.state.activity == "replicating"
-    assert after.copying.positions == {**STARTS, TP: Position(110, 68)}
+    assert after.copying.positions == {**AT_FIRST, TP: 110}
     assert after.copying.records == {"t": 8}
     assert after.copying.newest_at is not None
     assert (after.copying.mode, after.copying.generations) == ("realtime", (7,))
@@ -48,8 +49,20 @@ def test_offsets_without_records_move_a_position_and_count_nothing() -> None:
     metrics.add({OTHER: [OffsetRun(0, 40, 0, 0)]})
 
     copying = metrics.look().copying
-    assert copying.positions[OTHER] == Position(40, 0)
+    assert copying.positions[OTHER] == 40
     assert (copying.records.get("u", 0), copying.newest_at) == (0, None)
+
+
+def test_what_is_set_aside_stays_wanted_and_has_the_position_that_is_known_of_it() -> None:
+    metrics, beyond = begun(), TopicPartition("t", 1)
+    plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "s1"}, {}, leaderless=(beyond,))
+    metrics.want(plan, ())
+    metrics.place({TP: None, OTHER: 7})  # the map's position is another topic's
+    metrics.want(TopicPlan({}, (), {}, (), {}, {}, paused=(OTHER,)), {"t"})
+
+    copying = metrics.look().copying
+    assert copying.wanted == {TP, beyond, OTHER}
+    assert copying.positions == {OTHER: 7}
 
 
 def test_what_executors_report_is_summed_up_by_topic() -> None:
@@ -80,7 +93,7 @@ def test_generations_end_together_and_sums_stay() -> None:
     assert both.tasks == {"shared": 3}
     assert both.topics == {"t": "A.t", "u": "A.u", "v": "A.v"}
     assert (copying.generations, copying.tasks, copying.topics) == ((), {}, {})
-    assert copying.positions == {**STARTS, TP: Position(105, 65), more: Position(0, 0)}
+    assert copying.positions == {**AT_FIRST, TP: 105, more: 0}
     assert copying.records == {"t": 5}
 
 
@@ -121,8 +134,8 @@ def test_a_reader_beside_the_writer_sees_figures_that_fit_each_other() -> None:
     while writer.is_alive() or not seen:
         copying = metrics.look().copying
         position = copying.positions[TP]
-        assert copying.records.get("t", 0) == position.upstream - 100 == position.downstream - 60
-        seen.append(position.upstream)
+        assert copying.records.get("t", 0) == position - 100
+        seen.append(position)
     writer.join()
 
     assert seen == sorted(seen)
@@ -144,13 +157,13 @@ def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
 def test_what_the_target_keeps_less_is_news_once() -> None:
     metrics = FlowMetrics()
 
-    first = metrics.note_losses(["t", "u"], {"t": "t keeps less"})
-    second = metrics.note_losses(["u"], {"u": "u keeps less"})
+    first = metrics.note_losses(["t", "u"], {"t": ("t keeps less", "mend t")})
+    second = metrics.note_losses(["u"], {"u": ("u keeps less", "mend u")})
     third = metrics.note_losses(["t"], {})
 
     assert (first, second, third) == (["t keeps less"], ["u keeps less"], [])
-    assert metrics.losses == {"u": "u keeps less"}
-    assert metrics.note_losses(["t"], {"t": "t keeps less"}) == []
+    assert metrics.losses == {"u": ("u keeps less", "mend u")}
+    assert metrics.note_losses(["t"], {"t": ("t keeps less", "mend t")}) == []
 
 
 def test_records_that_only_the_target_knows_of_are_counted_once() -> None:

@@ -36,13 +36,14 @@ def test_a_partition_whose_flow_waits_for_a_limit_has_not_stalled(*, is_waiting:
     metrics, partitions = FlowMetrics(), Partitions()
     plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
     metrics.begin(1, "microbatch", plan, {TP: Position(0, 0)})
-    copying = metrics.look().copying
-    partitions.known(copying)
+    metrics.want(plan, ())
+    board = metrics.look()
+    partitions.known(board)
     partitions.saw(100.0, {TP: 5})
-    partitions.look(101.0, copying, ())
+    partitions.look(101.0, board, ())
     later = 102.0 + STALLED_SECONDS
 
-    one, *_ = partitions.look(later, copying, (), is_waiting=is_waiting)
+    one, *_ = partitions.look(later, board, (), is_waiting=is_waiting)
     assert one.state == ("lagging" if is_waiting else "stalled")
-    one, *_ = partitions.look(later + STALLED_SECONDS, copying, ())
+    one, *_ = partitions.look(later + STALLED_SECONDS, board, ())
     assert one.state == "stalled", "from the last wait on, it counts again"

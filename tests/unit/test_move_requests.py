@@ -17,6 +17,7 @@ from replication.state.requests import (
     parse_request,
     pending_moves,
     request_moves,
+    withdraw_moves,
 )
 from tests.support.requests import channel
 
@@ -67,6 +68,18 @@ def test_each_partition_has_a_file_that_is_removed_by_itself(tmp_path: Path) -> 
     requests.remove([each for each in requests.find() if each.partition == TP])
 
     assert [each.partition for each in requests.find()] == [other.partition]
+
+
+def test_what_waits_is_taken_back_and_nothing_of_others(tmp_path: Path) -> None:
+    access, other = StateAccess(tmp_path.as_uri()), TopicPartition("orders", 4)
+    twice, elsewhere = [asked(21), asked(21)], MoveRequest(other, Moving(21, SEEN, "id-1"))
+    request_moves(access, FLOW, [*twice, asked(17), elsewhere])
+
+    taken_back = [withdraw_moves(access, FLOW, TP, 21) for _ in range(2)]
+
+    assert taken_back == [2, 0]
+    left = MoveRequests(channel(tmp_path.as_uri()), FLOW).find()
+    assert {(each.partition, each.moving.to) for each in left} == {(TP, 17), (other, 21)}
 
 
 def content(**fields: object) -> str:

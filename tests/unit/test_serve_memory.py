@@ -1,6 +1,5 @@
 """What `serve` remembers of the last hours: as little as it can, and nothing else than was seen."""
 
-import math
 import time
 import tracemalloc
 from dataclasses import replace
@@ -8,7 +7,6 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from replication.figures.histogram import Histogram
 from replication.figures.observation import Observation, TopicFigures
 from replication.model import Flow
 from replication.serve.snapshots import FIGURES, MOST_TOPICS, REMEMBERED, Memory
@@ -53,12 +51,12 @@ def test_each_value_is_as_it_was_seen(
 
 
 def test_the_quantiles_of_a_look_are_remembered() -> None:
-    memory, latency = Memory(), Histogram.of([5] * 10 + [0] * 9, 3.0)
-    memory.add(replace(LOOK, as_of=time.time(), histograms={"latency_seconds": latency}))
+    memory, recent = Memory(), {"latency_seconds": {"p50": 0.02, "p99": 0.5, "max": 0.7}}
+    memory.add(replace(LOOK, as_of=time.time(), quantiles=recent))
 
-    ((_, value),) = memory.points("latency_p99", None, 0)
-    assert value is not None
-    assert math.isclose(value, latency.quantile(0.99) or 0)
+    for figure, expected in {"latency_p50": 0.02, "latency_p99": 0.5, "latency_max": 0.7}.items():
+        ((_, value),) = memory.points(figure, None, 0)
+        assert value == expected
 
 
 def test_hours_of_many_topics_are_little_more_than_their_numbers() -> None:

@@ -2,16 +2,17 @@
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, reduce
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Final, get_args
 
 from replication.config.limits import Limit
 from replication.config.tree import FlowConfig
-from replication.figures.histogram import Histogram, Recent
+from replication.figures.histogram import Histogram, Recent, RecentDurations
 from replication.figures.lag import MOST_SKEW_SECONDS, Lag, PartitionLag, jumped
 from replication.figures.observation import (
     Answer,
@@ -23,9 +24,9 @@ from replication.figures.observation import (
     TopicFigures,
     TopicState,
 )
-from replication.figures.registry import BOUNDED, WHOLE_FLOW
+from replication.figures.registry import BOUNDED, WHOLE_FLOW, names_at
 from replication.flows.context import FlowContext
-from replication.flows.flow_metrics import Copying, Figures, GroupRound
+from replication.flows.flow_metrics import Copying, Figures, GroupRound, Told
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -69,19 +70,23 @@ class AwaitedHeartbeats:
 
 # How far each partition of a flow is behind. Pure: its caller has asked the cluster.
 #
-# The last known end of a log still counts while the source does not answer: the lag is at least
-# that.
+# The last known end of a log still counts while the source does not answer, and what is set aside
+# counts by its last known position. Where either is unknown, the lag of all is at least that of the
+# rest, and never 0.
 
 STALLED_SECONDS: Final = 120.0
 """How long a partition may stand before records."""
+
+MISSED_LOOKS: Final = 2
+"""After so many looks without an answer the end of a log is unknown: one may meet an election."""
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
     """Where a partition stands at one look.
 
-    The position is None if nothing of a paused partition was ever copied; the lag is None then, and
-    if its end was never seen.
+    The position is None if nothing of it was ever copied; the lag is None then, and if its end was
+    never seen. *is_known*: whether the lag is that of now, and not only at least that.
     """
 
     tp: TopicPartition
@@ -90,20 +95,21 @@ class Standing:
     lag: Lag | None
     state: TopicState
     copied_until: float | None
+    is_known: bool = True
 
     def is_at_rest_at(self, position: int | None, end: int | None, until: float | None) -> bool:
         """Returns whether these values are no news: where nothing waits, neither is time."""
-        is_idle = self.state == "copying" and self.lag is not None and not self.lag.records
+        is_idle = self.state == "copying" and self.is_known and self.lag == Lag(0, 0.0)
         return is_idle and (position, end, until) == (self.position, self.end, self.copied_until)
 
     def figures(self) -> PartitionFigures:
         """Returns what is shown of the partition."""
-        found: dict[str, float] = {}
+        found: dict[str, float] = {"lag_unknown_partitions": int(not self.is_known)}
         if self.position is not None:
             found["position"] = self.position
         if self.end is not None:
             found["source_log_end"] = self.end
-        if self.lag is not None:
+        if self.lag is not None and (self.is_known or self.lag.records):
             found["lag_records"] = self.lag.records
             if self.lag.seconds is not None:
                 found["lag_seconds"] = self.lag.seconds
@@ -113,29 +119,35 @@ class Standing:
 
 
 class Partitions:
-    """The partitions of one flow, look by look."""
+    """The partitions of one flow, look by look.
 
-    def __init__(self) -> None:
+    Args:
+        slo_lag_seconds: A partition whose first backlog is less old has caught up.
+    """
+
+    def __init__(self, slo_lag_seconds: float = 30.0) -> None:
+        self._slo = slo_lag_seconds
+        self._caught_up: dict[TopicPartition, int] = {}  # what it began with, see `Copying.first`
+        self._least: dict[TopicPartition, tuple[int, float]] = {}  # first backlogs, and since when
         self.ends: dict[TopicPartition, int] = {}
         self._lags: dict[TopicPartition, PartitionLag] = {}
         self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
         self._last: dict[TopicPartition, Standing] = {}
+        self._missed: dict[TopicPartition, int] = {}  # looks without an answer, since the last one
 
-    def known(self, copying: Copying) -> Collection[TopicPartition]:
-        """Returns the partitions that are copied, or were when the loop last ran, sorted.
+    def known(self, metrics: Figures) -> Collection[TopicPartition]:
+        """Returns the partitions that are to be copied, whether anything copies them now, sorted.
 
-        Between two generations nothing is copied, and the lag of all grows. So does that of what
-        is paused, and it stays known.
+        Those of a topic that its cluster does not describe any more are known by their positions.
         """
-        if copying.generations:
-            kept = {tp for tp in copying.positions if tp.topic in copying.topics}
-        else:
-            kept = copying.positions.keys() & self._lags.keys()
-        kept |= copying.paused.keys()
+        wanted, aside = metrics.copying.wanted, metrics.aside
+        kept = wanted | {tp for tp in metrics.copying.positions if tp.topic in aside}
         for gone in self._lags.keys() - kept:
             del self._lags[gone]
             self.ends.pop(gone, None)
             self._stands.pop(gone, None)
+            self._caught_up.pop(gone, None)
+            self._least.pop(gone, None)
         if added := kept - self._lags.keys():
             lags = self._lags | {tp: PartitionLag() for tp in added}
             self._lags = dict(sorted(lags.items()))
@@ -147,11 +159,12 @@ class Partitions:
             if tp in self._lags:
                 self._lags[tp].saw(at, end)
                 self.ends[tp] = end
+        self._missed = {tp: self._missed.get(tp, 0) + 1 for tp in self._lags.keys() - ends.keys()}
 
     def of_unknown_age(self, copying: Copying) -> Iterator[tuple[TopicPartition, int, int]]:
         """Yields the partitions that began with a backlog, with their positions and ends."""
         for tp, lag in self._lags.items():
-            at = copying.next_offset(tp)
+            at = copying.positions.get(tp)
             is_backlog = lag.is_unknown and tp not in copying.source_ms and lag.lacks_record
             if is_backlog and at is not None:
                 yield tp, at, self.ends[tp]
@@ -163,7 +176,7 @@ class Partitions:
     def look(
         self,
         now: float,
-        copying: Copying,
+        metrics: Figures,
         leaderless: Collection[TopicPartition],
         jumped: float = 0.0,
         *,
@@ -173,7 +186,7 @@ class Partitions:
 
         Args:
             now: The `steady` time, as in all other methods.
-            copying: What is copied.
+            metrics: What is copied, and what is set aside.
             leaderless: Partitions without a leader.
             jumped: How far the machine's clock, by which records have their times, was set ahead.
             is_waiting: Whether records of the flow wait for a limit: then nothing has stalled.
@@ -181,8 +194,8 @@ class Partitions:
         if is_waiting:
             self._stands = {tp: (position, now) for tp, (position, _) in self._stands.items()}
         found = {
-            tp: self._standing(tp, now, copying, jumped, is_leaderless=tp in leaderless)
-            for tp in self.known(copying)
+            tp: self._standing(tp, now, metrics, jumped, is_leaderless=tp in leaderless)
+            for tp in self.known(metrics)
         }
         self._last = found
         return list(found.values())
@@ -191,17 +204,20 @@ class Partitions:
         self,
         tp: TopicPartition,
         now: float,
-        copying: Copying,
+        metrics: Figures,
         jumped: float,
         *,
         is_leaderless: bool,
     ) -> Standing:
-        position, end = copying.next_offset(tp), self.ends.get(tp)
+        copying, aside = metrics.copying, metrics.aside
+        position, end = copying.positions.get(tp), self.ends.get(tp)
         newest = copying.source_ms.get(tp)
         until = None if newest is None else newest / 1000
         last, is_paused = self._last.get(tp), tp in copying.paused
-        is_led = not is_paused and not is_leaderless
-        if last is not None and is_led and last.is_at_rest_at(position, end, until):
+        is_aside = tp in aside or tp.topic in aside
+        is_missed = self._missed.get(tp, 0) >= MISSED_LOOKS
+        is_running = not (is_paused or is_leaderless or is_aside or is_missed)
+        if last is not None and is_running and last.is_at_rest_at(position, end, until):
             return last
         lag: Lag | None = None
         state: TopicState = "copying"
@@ -210,12 +226,29 @@ class Partitions:
         if end is not None and position is not None:
             lag = self._lags[tp].look(now, None if until is None else until - jumped)
             state = self._state(tp, now, position, lag)
-        if is_paused:  # nobody expects that it moves, now and right after the pause
+            if self._is_catching_up(tp, now, copying, lag) and state == "lagging":
+                state = "catching-up"
+        if is_paused or is_aside:  # nobody expects that it moves, now and right afterwards
             self._stands.pop(tp, None)
-            state = "paused"
+            state = "paused" if is_paused else "set-aside"
         elif is_leaderless:
             state = "leaderless"
-        return Standing(tp, position, end, lag, state, until)
+        is_known = lag is not None and lag.seconds is not None and not is_missed
+        return Standing(tp, position, end, lag, state, until, is_known)
+
+    def _is_catching_up(self, tp: TopicPartition, now: float, copying: Copying, lag: Lag) -> bool:
+        """Returns whether a first backlog has shrunk lately; at first, nobody knows yet."""
+        began = copying.first.get(tp)
+        if began is None or began == self._caught_up.get(tp):
+            return False
+        if lag.seconds is not None and lag.seconds <= self._slo:
+            self._caught_up[tp] = began
+            self._least.pop(tp, None)
+            return False
+        least, since = self._least.get(tp, (lag.records + 1, now))
+        if lag.records < least:
+            least, since = self._least[tp] = lag.records, now
+        return now - since < STALLED_SECONDS
 
     def _state(self, tp: TopicPartition, now: float, position: int, lag: Lag) -> TopicState:
         if not lag.records:
@@ -229,14 +262,17 @@ class Partitions:
 
 # The figures of the topics of one flow, and their sums and rates.
 
+NOTHING: Final[Mapping[str, Told]] = MappingProxyType({})
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
-QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
+SHARES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
 WORST: Final[tuple[TopicState, ...]] = (
     "set-aside",
+    "deleted",
     "leaderless",
     "stalled",
     "lagging",
+    "catching-up",
     "paused",
     "copying",
 )
@@ -248,6 +284,7 @@ class TopicLooks:
     Attributes:
         headroom: Until the source deletes what is not copied, of some topics that lag, in seconds.
         behind: The topics that lag by more than a minute, and by how much.
+        latencies: By remote topic, since the process began.
     """
 
     def __init__(self) -> None:
@@ -256,22 +293,33 @@ class TopicLooks:
         self._last: dict[str, tuple[object, TopicFigures]] = {}  # what it is made of
         self._grown: dict[str, Recent] = defaultdict(Recent)
         self._flow = Recent()
-        self._latencies: dict[str, Histogram] = {}  # by remote topic, since the process began
-        self._seen: dict[str, deque[tuple[float, Histogram]]] = defaultdict(deque)
+        self._gone: Collection[str] = ()
+        self.latencies: dict[str, RecentDurations] = defaultdict(RecentDurations)
 
     def look(
-        self, now: float, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
+        self,
+        now: float,
+        metrics: Figures,
+        standings: Iterable[Standing],
+        reported: Reported | None,
+        gone: Mapping[str, Told] = NOTHING,
     ) -> tuple[TopicFigures, ...]:
-        """Returns the figures of each topic, in the order of their names."""
-        if reported is not None:
-            self._time(now, reported.latencies)
+        """Returns the figures of each topic, in the order of their names.
+
+        Those *gone* were deleted, or created again: how far they are behind is not known.
+        """
+        for remote, latency in ({} if reported is None else reported.latencies).items():
+            self.latencies[remote].add(now, latency)
         by_topic: dict[str, list[Standing]] = defaultdict(list)
         for one in standings:
-            by_topic[one.tp.topic].append(one)
+            if one.tp.topic not in gone:
+                by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
         for part, error in metrics.aside.items():
             reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
-        names = sorted(by_topic.keys() | reasons.keys() | metrics.copying.records.keys())
+        self._gone = gone.keys() - reasons.keys()
+        reasons |= {name: gone[name][0] for name in self._gone}
+        names = sorted(by_topic.keys() | reasons.keys())
         found = tuple(
             self._topic(name, now, metrics.copying, by_topic[name], reasons.get(name))
             for name in names
@@ -280,15 +328,6 @@ class TopicLooks:
         lags = {topic.topic: topic.figures.get("lag_seconds", 0.0) for topic in found}
         self.behind = {name: lag for name, lag in lags.items() if lag > BEHIND_SECONDS}
         return found
-
-    def histograms(self, reported: Reported | None) -> dict[str, Histogram]:
-        """Returns the histograms of the records; none where executors do not report."""
-        if reported is None:
-            return {}
-        latency = Histogram()
-        for one in self._latencies.values():
-            latency = latency.plus(one)
-        return {"latency_seconds": latency, "transfer_seconds": reported.transfer}
 
     def rates(self, now: float, copying: Copying) -> dict[str, float]:
         """Returns the sums of the flow since the process began, and how fast they grow."""
@@ -300,14 +339,20 @@ class TopicLooks:
     def _topic(
         self, name: str, now: float, copying: Copying, standings: list[Standing], reason: str | None
     ) -> TopicFigures:
+        last = self._last.get(name)
         remote = copying.topics.get(name) or copying.paused_topics.get(name)
+        remote = remote or (last and last[1].remote)  # also between two generations
         records, size = copying.records.get(name, 0), copying.bytes.get(name)
         grown = self._grown[name]
         grown.add(now, records, size or 0)
-        made_of, last = (remote, records, size, reason, standings), self._last.get(name)
+        made_of = remote, records, size, reason, standings
         if last is not None and last[0] == made_of and _is_at_rest(last[1]):
             return last[1]
-        figures = _sums(grown, records, size if records else 0) | _lag(standings)
+        is_bare = reason is not None and not standings
+        figures = _sums(grown, records, size if records else 0) | lag_of(standings, int(is_bare))
+        newest = [one.copied_until for one in standings if one.copied_until is not None]
+        if newest:
+            figures["copied_until_timestamp_seconds"] = max(newest)
         mean = grown.ratio()
         if size and mean is not None and "lag_records" in figures:
             figures["lag_bytes"] = figures["lag_records"] * mean
@@ -317,34 +362,14 @@ class TopicLooks:
             figures["retention_headroom_seconds"] = self.headroom[name]
         states: set[TopicState] = {one.state for one in standings}
         if reason is not None:
-            states.add("set-aside")
+            states.add("deleted" if name in self._gone else "set-aside")
         state: TopicState = next((one for one in WORST if one in states), "copying")
         partitions = tuple(one.figures() for one in standings)
-        latency = self._latency(remote, now)
+        timed = self.latencies.get(remote or "")
+        latency = {} if timed is None else timed.look(now).quantiles(SHARES)
         found = TopicFigures(name, remote, state, reason or "", figures, latency, partitions)
         self._last[name] = made_of, found
         return found
-
-    def _time(self, now: float, latencies: Mapping[str, Histogram]) -> None:
-        for topic, histogram in latencies.items():
-            seen = self._seen[topic]
-            seen.append((now, self._latencies.get(topic, Histogram())))
-            while len(seen) > 1 and now - seen[1][0] >= RATE_SECONDS:
-                seen.popleft()
-            self._latencies[topic] = histogram
-
-    def _latency(self, remote: str | None, now: float) -> dict[str, float]:
-        """Returns the quantiles of the last minute; nothing of a topic without live records."""
-        if remote is None or remote not in self._latencies:
-            return {}
-        seen = self._seen[remote]
-        while seen and now - seen[0][0] >= RATE_SECONDS:
-            seen.popleft()
-        if not seen:
-            return {}
-        recent = self._latencies[remote].since(seen[0][1])
-        found = {name: recent.quantile(share) for name, share in QUANTILES.items()}
-        return {name: value for name, value in found.items() if value is not None}
 
 
 def _sums(grown: Recent, records: float, size: float | None) -> dict[str, float]:
@@ -366,23 +391,30 @@ def _is_at_rest(topic: TopicFigures) -> bool:
     return is_still and not topic.latency
 
 
-def _lag(standings: list[Standing]) -> dict[str, float]:
-    """Returns the lag of a topic; what of one partition is unknown is so of the topic."""
-    figures: dict[str, float] = {}
+def lag_of(standings: Collection[Standing], bare: int = 0) -> dict[str, float]:
+    """Returns the lag of partitions, and of *bare* topics of which no partition is known.
+
+    Where something is unknown, it is at least that of the rest, and 0 is no answer.
+    """
+    if not standings and not bare:
+        return {}
+    unknown = bare + sum(not one.is_known for one in standings)
+    figures: dict[str, float] = {"lag_unknown_partitions": unknown}
     lags = [one.lag for one in standings if one.lag is not None]
-    if standings and len(lags) == len(standings):
-        figures["lag_records"] = figures["rpo_records"] = sum(lag.records for lag in lags)
-        ages = [lag.seconds for lag in lags if lag.seconds is not None]
-        if len(ages) == len(lags):
-            figures["lag_seconds"] = figures["rpo_seconds"] = max(ages)
-    moving = [one.lag for one in standings if one.state != "paused"]
-    waits = [lag.seconds for lag in moving if lag is not None and lag.seconds is not None]
-    if moving and len(waits) == len(moving):
-        figures["unpaused_lag_seconds"] = max(waits)
-    newest = [one.copied_until for one in standings if one.copied_until is not None]
-    if newest:
-        figures["copied_until_timestamp_seconds"] = max(newest)
+    if (records := sum(lag.records for lag in lags)) or not unknown:
+        figures["lag_records"] = figures["rpo_records"] = records
+    if (seconds := _longest(lags)) or not unknown:
+        figures["lag_seconds"] = figures["rpo_seconds"] = seconds
+    moving = [one for one in standings if one.state not in {"paused", "catching-up"}]
+    unknown = bare + sum(not one.is_known for one in moving)
+    seconds = _longest(one.lag for one in moving if one.lag is not None)
+    if seconds or (moving and not unknown):
+        figures["unpaused_lag_seconds"] = seconds
     return figures
+
+
+def _longest(lags: Iterable[Lag]) -> float:
+    return max((lag.seconds for lag in lags if lag.seconds is not None), default=0.0)
 
 
 # The figures of the groups of a flow, from its last round of checkpoints.
@@ -400,18 +432,26 @@ class GroupLooks:
         self,
         now: float,
         round_: GroupRound,
-        ends: Mapping[TopicPartition, int],
-        lags: Mapping[TopicPartition, Lag],
+        standings: Mapping[TopicPartition, Standing],
     ) -> tuple[GroupFigures, ...]:
-        """Returns the figures of each group, in the order of their names."""
+        """Returns the figures of each group, in the order of their names.
+
+        What a group has committed in a partition that is `catching-up` has no copy yet, and nobody
+        is late.
+        """
         by_group: dict[str, list[GroupPosition]] = defaultdict(list)
         for position in round_.positions:
             by_group[position.group].append(position)
-        waiting = {_commit(p) for p in round_.positions if isinstance(p.answer, NoAnswer)}
+        catching_up = {tp for tp, one in standings.items() if one.state == "catching-up"}
+        late = [p for p in round_.positions if p.upstream not in catching_up]
+        waiting = {_commit(p) for p in late if isinstance(p.answer, NoAnswer)}
         self._untranslated = {
             commit: self._untranslated.get(commit, round_.at or now) for commit in waiting
         }
-        found = (self._group(name, now, by_group[name], ends, lags) for name in sorted(by_group))
+        found = (
+            self._group(name, now, by_group[name], round_.ends, standings)
+            for name in sorted(by_group)
+        )
         blocked = round_.blocked
         if blocked is None:
             return tuple(found)
@@ -426,24 +466,23 @@ class GroupLooks:
         now: float,
         positions: list[GroupPosition],
         ends: Mapping[TopicPartition, int],
-        lags: Mapping[TopicPartition, Lag],
+        standings: Mapping[TopicPartition, Standing],
     ) -> GroupFigures:
         upstream = {position.upstream for position in positions}
         since = [self._untranslated.get(_commit(position), now) for position in positions]
         figures: dict[str, float] = {
-            "group_position_age_seconds": max(0.0, now - min(since)),
             "group_reread_records": sum(position.reread for position in positions),
         }
+        if not any(tp in standings and standings[tp].state == "catching-up" for tp in upstream):
+            figures["group_position_age_seconds"] = max(0.0, now - min(since))
         if upstream <= ends.keys():
             behind = (max(0, ends[p.upstream] - p.reads_from) for p in positions)
             figures["group_lag_records"] = sum(behind)
-        own = [lags[tp] for tp in upstream if tp in lags]
-        if len(own) == len(upstream):
-            waiting = sum(lag.records for lag in own)
-            figures["group_unreplicated_records"] = figures["rpo_records"] = waiting
-            ages = [lag.seconds for lag in own if lag.seconds is not None]
-            if len(ages) == len(own):
-                figures["rpo_seconds"] = max(ages, default=0.0)
+        own = [standings[tp] for tp in upstream if tp in standings]
+        lag = lag_of(own, len(upstream) - len(own))
+        figures |= {name: lag[name] for name in names_at("group") if name in lag}
+        if "rpo_records" in lag:
+            figures["group_unreplicated_records"] = lag["rpo_records"]
         return GroupFigures(group, figures, Counter(map(_answer, positions)))
 
 
@@ -485,12 +524,13 @@ class FlowObserver:
         self.kept = frozenset[str]()
         self._skew_of = skew_of
         self._heartbeats = AwaitedHeartbeats(beat_seconds)
-        self.partitions = Partitions()
+        self.partitions = Partitions(context.config.status.slo_lag_seconds)
         self.topics = TopicLooks()
         self._job = job
         self._groups = GroupLooks()
         self._conditions = Conditions()
         self._produced = Recent()
+        self._durations: dict[str, RecentDurations] = defaultdict(RecentDurations)
         self._ends = 0
         self._restarts = deque[float]()
         self._counted = 0
@@ -518,17 +558,22 @@ class FlowObserver:
         awaited = self.context.refused_schemas.waiting  # topics that wait for schemas
         is_waiting = bool(awaited) or any(use.is_waiting for use in uses)
         leaderless = self.context.outages.leaderless
-        standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
-        topics = self.topics.look(now, metrics, standings, reported)
-        lags = {one.tp: one.lag for one in standings if one.lag is not None}
-        groups = self._groups.look(now, metrics.round, self.partitions.ends, lags)
-        rates = self._rates(now, copying)
-        figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
+        standings = self.partitions.look(now, metrics, leaderless, ahead, is_waiting=is_waiting)
+        gone = self.context.metrics.gone
+        topics = self.topics.look(now, metrics, standings, reported, gone)
+        standings = [one for one in standings if one.tp.topic not in gone]
+        by_tp = {one.tp: one for one in standings}
+        groups = self._groups.look(now, metrics.round, by_tp)
+        bare = sum(topic.reason != "" and not topic.partitions for topic in topics)
+        figures = lag_of(standings, bare)
+        figures |= self._rates(now, copying, figures) | _of_topics(topics, figures)
+        figures |= _of_reports(reported)
         figures |= _of_metrics(now, metrics, ahead) | {"schemas_waiting": float(len(awaited))}
         if (letters := self.context.tables.counts.events(self.config.flow).letters) is not None:
             figures["dead_letters"] = letters
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
         labelled = self._labelled(metrics, standings, reported)
+        durations = self._time(metrics, reported)
         facts = self._facts(metrics, figures, topics, groups, reported)
         throttles = labelled.get("throttle_seconds", {})
         return replace(
@@ -538,7 +583,12 @@ class FlowObserver:
             conditions=self._conditions.look(replace(facts, jumped=ahead, throttles=throttles)),
             version=_version(),
             figures=figures,
-            histograms=self._histograms(metrics, reported),
+            histograms={name: one.whole for name, one in durations.items()},
+            quantiles={
+                name: recent
+                for name, one in durations.items()
+                if (recent := one.look(now).quantiles())
+            },
             labelled=labelled,
             topics=topics,
             groups=groups,
@@ -546,10 +596,20 @@ class FlowObserver:
             clusters=tuple(self._clusters()),
         )
 
-    def _histograms(self, metrics: Figures, reported: Reported | None) -> dict[str, Histogram]:
-        round_ = metrics.round
-        waited = {} if round_.at is None else {"checkpoint_seconds": round_.waited}
-        return {**self.topics.histograms(reported), **waited}
+    def _time(self, metrics: Figures, reported: Reported | None) -> Mapping[str, RecentDurations]:
+        """Returns how long things take; what executors do not report is not known."""
+        found: dict[str, Histogram] = {}
+        if reported is not None:
+            known = (one.whole for one in self.topics.latencies.values())
+            longest = max((one.longest for one in reported.latencies.values()), default=0.0)
+            whole = reduce(Histogram.plus, known, Histogram())
+            found["latency_seconds"] = replace(whole, longest=longest)
+            found["transfer_seconds"] = reported.transfer
+        if metrics.round.at is not None:
+            found["checkpoint_seconds"] = metrics.round.waited
+        for name, whole in found.items():
+            self._durations[name].add(metrics.at, whole)
+        return {name: self._durations[name] for name in found}
 
     def _facts(
         self,
@@ -581,6 +641,11 @@ class FlowObserver:
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
             ahead=_ahead(metrics.copying),
             heartbeat_age=self._late_heartbeats(metrics, figures),
+            gone=self.context.metrics.gone,
+            servers={
+                one.alias: one.admin.get("bootstrap.servers", "")
+                for one in (self.config.source, self.config.target)
+            },
             keeps_less={k: v for k, v in self.context.metrics.losses.items() if k not in self.kept},
         )
 
@@ -594,7 +659,7 @@ class FlowObserver:
         is_copied = topic in copying.topics and topic not in copying.paused_topics
         return self._heartbeats.look(metrics.at, seen, is_copied=is_copied)
 
-    def _rates(self, now: float, copying: Copying) -> dict[str, float]:
+    def _rates(self, now: float, copying: Copying, lag: Mapping[str, float]) -> dict[str, float]:
         found, ends = self.topics.rates(now, copying), self.partitions.ends
         if not ends:
             return found
@@ -603,11 +668,10 @@ class FlowObserver:
             self._ends = len(ends)
         self._produced.add(now, sum(ends.values()))
         produced = self._produced.per_second(RATE_SECONDS)
-        known = ((end, copying.next_offset(tp)) for tp, end in ends.items())
-        behind = sum(max(0, end - at) for end, at in known if at is not None)
-        if not behind:
+        behind = None if lag.get("lag_unknown_partitions") else lag.get("lag_records")
+        if behind == 0:
             found["catch_up_seconds"] = 0.0
-        elif produced is not None and "records_per_second" in found:
+        elif behind and produced is not None and "records_per_second" in found:
             gained = found["records_per_second"] - produced[0]
             if gained > 0:
                 found["catch_up_seconds"] = behind / gained
@@ -631,7 +695,7 @@ class FlowObserver:
             "state_write_seconds_total": {table: one.seconds for table, one in writes.items()},
         }
         states = Counter[TopicState](one.state for one in standings)
-        states["set-aside"] += len(metrics.aside)
+        states["deleted"] += len(self.context.metrics.gone)
         found: dict[str, Mapping[str, float]] = {
             name: {value: known[name].get(value, 0) for value in values}
             for name, values in BOUNDED.items()
@@ -678,25 +742,18 @@ def _throttles(config: FlowConfig, reported: Reported) -> dict[str, float]:
     return {alias: waits[client] for alias, client in ids.items() if client in waits}
 
 
-def _of_topics(topics: Iterable[TopicFigures]) -> dict[str, float]:
+def _of_topics(topics: Iterable[TopicFigures], lag: Mapping[str, float]) -> dict[str, float]:
     known = [topic.figures for topic in topics]
     figures: dict[str, float] = {}
-    for name, joined in JOINED.items():
-        values = [one[name] for one in known if name in one]
-        if values:
-            figures[name] = joined(values)
+    if headrooms := [one[HEADROOM] for one in known if HEADROOM in one]:
+        figures[HEADROOM] = min(headrooms)
+    sizes = [one["lag_bytes"] for one in known if "lag_bytes" in one]
+    if sizes and (any(sizes) or lag.get("lag_records") == 0):
+        figures["lag_bytes"] = sum(sizes)
     return figures
 
 
-JOINED: Final[Mapping[str, Callable[[Iterable[float]], float]]] = {
-    "lag_records": sum,
-    "lag_seconds": max,
-    "unpaused_lag_seconds": max,
-    "lag_bytes": sum,
-    "rpo_records": sum,
-    "rpo_seconds": max,
-    "retention_headroom_seconds": min,
-}
+HEADROOM: Final = "retention_headroom_seconds"
 
 
 def of_heartbeats(topics: Iterable[TopicFigures], name: str) -> dict[str, float]:

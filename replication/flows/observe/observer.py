@@ -23,7 +23,7 @@ from replication.figures.observation import Observation
 from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.flow_observer import FlowObserver
 from replication.kafka.api import KafkaRecord, join_names
-from replication.kafka.cluster import Cluster
+from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.reader import Reader
 from replication.kafka.watch import LogEnds
 from replication.log import Log
@@ -64,10 +64,10 @@ class RareQuestions:
             observer.kept = frozenset()
             return
         self._asked_at = time.monotonic()
-        if backlog:
-            _read(observer, backlog)
         observer.topics.headroom = _headroom(observer, behind) if behind else {}
         observer.kept = _kept(observer, less)
+        if backlog:  # the last: what of it may not be read is an error behind the rest
+            _read(observer, backlog)
 
 
 def _read(observer: FlowObserver, backlog: list[tuple[TopicPartition, int, int]]) -> None:
@@ -98,7 +98,7 @@ def _cluster(config: ClusterConfig) -> Cluster:
 def _headroom(observer: FlowObserver, behind: dict[str, float]) -> dict[str, float]:
     """Returns how long until the source deletes what of the topics *behind* is not copied."""
     with _cluster(observer.config.source) as cluster:
-        settings = cluster.topic_config(behind)
+        settings = Rejections().call(cluster.topic_config, behind)
     found: dict[str, float] = {}
     for topic, own in settings.items():
         retention = int(own["retention.ms"].value or -1) if "retention.ms" in own else -1
@@ -132,15 +132,15 @@ class Summary:
         if observed.ended_at is not None or observed.clock - said_at < SUMMARY_EACH_SECONDS:
             return
         self._said_at[flow] = observed.clock
-        latency = observed.histograms.get("latency_seconds")
+        latency = observed.quantiles.get("latency_seconds", {})
         figures = {name: observed.figures.get(figure) for name, figure in FIGURES.items()}
         log.bind(flow).info(
             "flow_summary",
             state=observed.state,
             health=observed.health,
             **{name: _short(value) for name, value in figures.items()},
-            latency_p50=_short(latency.quantile(0.5) if latency else None),
-            latency_p99=_short(latency.quantile(0.99) if latency else None),
+            latency_p50=_short(latency.get("p50")),
+            latency_p99=_short(latency.get("p99")),
             generation=observed.generation,
             conditions=",".join(sorted({condition.code for condition in observed.conditions})),
         )
@@ -215,6 +215,13 @@ class Observer:
         """Returns the newest observation of *flow*; None before the first. For any thread."""
         return self._latest.get(flow)
 
+    def glance(self, flow: Flow) -> None:
+        """Looks at *flow* at once, with what was asked and reported last."""
+        observer = self._observers.get(flow)
+        if observer is not None and flow in self._latest:
+            with self._lock, self._logged(flow):
+                self._latest[flow] = observer.look(steady(), self._report_of(flow))
+
     def end(self, flow: Flow) -> Observation | None:
         """Measures *flow* for the last time, without a question to anybody.
 
@@ -226,7 +233,9 @@ class Observer:
             return before
         with self._lock, self._logged(flow):
             last = observer.look(steady(), None)
-            self._latest[flow] = replace(last, histograms=before.histograms, conditions=())
+            self._latest[flow] = replace(
+                last, histograms=before.histograms, quantiles=before.quantiles, conditions=()
+            )
         return self._latest[flow]
 
     def _run(self) -> None:
@@ -282,26 +291,29 @@ class Observer:
             cluster = source.alias, frozenset(source.admin.items())
             wanted[cluster, observer.config.isolation].append(observer)
         for (cluster, isolation), together in wanted.items():
+            ends: Mapping[TopicPartition, int] = {}  # no answer is one that lacks all
+            at = steady()
             with self._logged(cluster):
                 with self._lock:
-                    known = (observer.partitions.known(observer.copying) for observer in together)
-                    asked = {tp for some in known for tp in some}
+                    boards = [(one, one.context.metrics.look()) for one in together]
+                    asked = {tp for one, board in boards for tp in one.partitions.known(board)}
                 if cluster not in self._clients:
                     opened = LogEnds(cluster[0], dict(cluster[1]))
                     self._clients[cluster] = self._resources.enter_context(opened)
                 at = steady()
                 client = self._clients[cluster]
                 ends = client.ask(asked, isolation)
-                for observer in together:
-                    with self._lock:
-                        observer.partitions.saw(at, ends)
-                    observer.context.metrics.saw_ends(ends)
                 with self._logged((cluster, "topics")):
                     if denied := client.denied:
                         raise ClusterError(
                             f"the lag of {len(denied)} topics of {cluster[0]} is not known: "
                             f"{join_names(denied)}; the user needs DESCRIBE on them"
                         )
+            for observer in together:
+                with self._lock:
+                    observer.partitions.saw(at, ends)
+                if ends:
+                    observer.context.metrics.saw_ends(ends)
 
     def _await_reports(self, observers: Sequence[FlowObserver]) -> None:
         """Waits until the positions are younger than the ends.

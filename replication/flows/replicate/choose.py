@@ -19,16 +19,18 @@ from replication.kafka.api import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import newest_codecs
 from replication.log_events import Event
-from replication.model import Flow, NewEvent, TopicPartition
+from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.guard import Refusal
-from replication.positions.expire import rejected_records
+from replication.offsets.moved import skip_command
+from replication.positions.expire import BadRecord, rejected_records
 from replication.positions.find import Found, find_problems, topics_of
-from replication.positions.measure import give_up_in_flight
+from replication.positions.measure import give_up_in_flight, gone_text
 from replication.positions.originals import unsafe_keys
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.kafka_options import named
 from replication.state.offset_table import FIRST_TOPICS, first_start_of, rows_of
-from replication.state.requests import LOOK_SECONDS
+from replication.state.requests import RetryRequest
+from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import RetryTimes, TopicPlan, codecs_of_copies
 from replication.upkeep.prepare import Reserve, carry_out, look
 
@@ -39,6 +41,14 @@ class RefusedTopicError(GuardError):
     def __init__(self, text: str, command: str) -> None:
         self.command = command
         super().__init__(f"{text}\n    To go on: {command}")
+
+
+class BadRecordError(FlowError):
+    """The next record of a partition cannot be copied; *command* leaves it out."""
+
+    def __init__(self, text: str, command: str) -> None:
+        self.command = command
+        super().__init__(text)
 
 
 ADVICE = (
@@ -258,6 +268,9 @@ LEADER_RETRY_SECONDS = 5
 LONGEST_LEADER_PAUSE_SECONDS = 60
 
 
+GONE_SECONDS = 86_400
+"""How long a topic that the source does not have any more is shown."""
+
 UNREPORTED = (
     "replication.aggregate.topics names its remote topic, and its offset map would be wrong: "
     f"{NOT_REPORTED}"
@@ -282,8 +295,7 @@ class TopicChoice:
         self._reserve = reserve
         self._identity = Identity(context)
         self._codecs = SourceCodecs(context)
-        self._accepted = set[str]()
-        self._look_at = 0.0
+        self._seen = set[str]()  # requests for which parts are due already
         self._unmatched: dict[TopicPartition, int] = {}
         self._known: set[str] = set()
         self._refused: dict[TopicOrPartition, ReplicationError] = {}  # what has ended the flow
@@ -292,6 +304,8 @@ class TopicChoice:
         self._topics = SetAside(context, pauses)
         pauses = Backoff(min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
         self._leaderless = SetAside(context, pauses)
+        self._gone: dict[str, float] = {}  # since when the source does not have topics
+        self._looks = RetryTimes[str](Backoff(1, config.refresh_topics_interval_seconds))
         self._unled = frozenset[TopicPartition]()  # as the outages said it for the last plan
         self._unled_at = 0.0
 
@@ -302,6 +316,7 @@ class TopicChoice:
         producers have in flight would be the first that a new topic gets.
         """
         began = time.monotonic()
+        self._look_for_requests()
         waiting = self._topics.waiting()
         plan = self._try_all_but(waiting, running)
         if waiting and not plan.topics:
@@ -319,16 +334,19 @@ class TopicChoice:
 
     def has_retry(self) -> bool:
         """Returns whether anything that was set aside is to be tried now."""
-        self._look_for_acceptances()
+        self._look_for_requests()
         has_other_leaders = (
             self._context.outages.leaderless != self._unled and time.monotonic() >= self._unled_at
         )
-        return self._topics.is_due() or self._leaderless.is_due() or has_other_leaders
+        times = (self._topics, self._leaderless)
+        is_due = any(each.is_due() for each in times) or self._looks.is_due(time.monotonic())
+        return is_due or has_other_leaders
 
     def postpone(self) -> None:
         """Records that the retries that were due were not attempted."""
         self._topics.postpone()
         self._leaderless.postpone()
+        self._look_for(self._gone)
         self._unled_at = time.monotonic() + LEADER_RETRY_SECONDS
 
     def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
@@ -337,6 +355,8 @@ class TopicChoice:
         if not problems:
             return plan
         self._unmatched |= located.unmatched
+        # the position of the map may be another topic's
+        self._context.metrics.place({tp: each.replicated for tp, each in problems.items()})
         errors = refusal_errors(self._flow, problems)
         left = plan.without(topics_of(problems))
         self._reserve(left)
@@ -373,16 +393,19 @@ class TopicChoice:
             if name in on_source or copy in on_target
         }
 
-    def put_aside_topics_of(self, reasons: Mapping[TopicPartition, str], plan: TopicPlan) -> bool:
+    def put_aside_topics_of(
+        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan
+    ) -> bool:
         """Sets topics aside whose next record cannot be copied; False if none other is left."""
         if not plan.without(topics_of(reasons)).topics:
             return False
-        self._topics.add(_by_topic(reasons, FlowError))
+        self._topics.add(bad_record_errors(self._flow, reasons))
         return True
 
     def rejoin(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
         self._known |= plan.topics.keys()
+        self._context.metrics.find_again(plan.topics)
         self._topics.rejoin(plan.topics)
         self._leaderless.rejoin(plan.partitions)
 
@@ -412,6 +435,7 @@ class TopicChoice:
         # a leader that is silent, and that its cluster still names, would keep all others waiting
         plan = plan.without_leaders(context.outages.silenced)
         plan = plan.without_paused(context.steering.paused)
+        context.metrics.want(plan, {*without, *plan.rejected})
         first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):
             return plan
@@ -421,6 +445,8 @@ class TopicChoice:
         seen = plan.topics.keys() | plan.rejected.keys() | plan.left_to_others.keys()
         topics.forget(retried - seen)
         self._known = known & (seen | without)
+        self._lose(known - seen - without - {tp.topic for tp in plan.paused})
+        context.metrics.find_again(context.metrics.gone.keys() - self._gone.keys() - seen)
         for find in self._FILTERS:
             reasons = find(self, plan)
             topics.add(reasons)
@@ -434,6 +460,34 @@ class TopicChoice:
         self._reserve(plan)  # what was set aside may be another flow's
         self._unled = unled
         return plan
+
+    def _lose(self, missing: Collection[str]) -> None:
+        """Looks again soon for those of *missing* that the flow would copy, and shows them.
+
+        Whoever has deleted a topic may have done so on purpose: it is shown for a day.
+        """
+        now, source, before = time.monotonic(), self._flow.source, self._gone
+        since = {name: before.get(name, now) for name in missing}
+        recent = [name for name, at in since.items() if now - at < GONE_SECONDS]
+        self._gone = {name: since[name] for name in remote_topics(self._context.config, recent)}
+        for name in before.keys() - self._gone.keys():
+            self._looks.succeeded(name)
+        self._known |= self._gone.keys()  # a source without an ACL does not list its topic either
+        self._look_for(self._gone)
+        command = f"python -m replication topics FILE --flow '{self._flow}' --exclude"
+        text = "create it again, or leave it out with the command"
+        self._context.metrics.lose(
+            {
+                name: (f"{gone_text(name, source)}: {text}", f"{command} {name}")
+                for name in self._gone
+            }
+        )
+
+    def _look_for(self, gone: Collection[str]) -> None:
+        now = time.monotonic()
+        for name in gone:
+            if name not in self._looks.waiting(now):
+                self._looks.failed(name, now)
 
     def _rejected_by_a_cluster(self, plan: TopicPlan) -> Reasons:
         denied = self.denied(plan.without(plan.topics.keys() - self._topics.errors.keys()))
@@ -484,9 +538,14 @@ class TopicChoice:
         errors = self._topics.errors
         others = {name for name in plan.topics if not isinstance(errors.get(name), FlowError)}
         retried = plan.without(others)
+        if not retried.topics:
+            return {}
         positions = {tp: anchor.position for tp, anchor in self._stored.anchors.items()}
-        reasons = rejected_records(self._context, retried, positions) if retried.topics else {}
-        return _by_topic(reasons, FlowError)
+        for each in self._context.move_requests.find():  # it goes on there, or fails again
+            at, to = positions.get(each.partition), each.moving.to
+            if at is not None and at == each.moving.seen and isinstance(to, int):
+                positions[each.partition] = Position(to, at.downstream)
+        return bad_record_errors(self._flow, rejected_records(self._context, retried, positions))
 
     def _waits_for_a_schema(self, plan: TopicPlan) -> Reasons:
         reasons = self._context.refused_schemas.try_again(plan.topics)
@@ -503,16 +562,43 @@ class TopicChoice:
         _waits_for_a_schema,
     )
 
-    def _look_for_acceptances(self) -> None:
-        # topics are due for which an operator has accepted something since the last look
-        if not self._topics.errors or time.monotonic() < self._look_at:
-            return
-        self._look_at = time.monotonic() + LOOK_SECONDS
-        found = self._context.accept_requests.find()
-        self._topics.retry_now(
-            {each.topic for each in found if each.request.path not in self._accepted}
-        )
-        self._accepted = {each.request.path for each in found}
+    def _look_for_requests(self) -> None:
+        """Makes what is set aside due where an operator has asked for something since.
+
+        Who has asked to try again is answered once every part has failed again, or rejoined.
+        """
+        context, seen = self._context, self._seen
+        aside = {*self._topics.errors, *self._leaderless.errors}
+        self._seen = set()
+        if aside and context.requests.is_asked("accept", self._flow):
+            accepted = context.accept_requests.find()
+            self._seen |= {each.request.path for each in accepted}
+            self._retry_now({each.topic for each in accepted if each.request.path not in seen})
+        if aside and context.requests.is_asked("move", self._flow):
+            moves = context.move_requests.find()
+            self._seen |= {each.request.path for each in moves}
+            new = {each.partition for each in moves if each.request.path not in seen}
+            self._retry_now({part for tp in new for part in (tp, tp.topic)})
+        if context.requests.is_asked("retry", self._flow):
+            requests = context.retry_requests
+            asked = requests.find()
+            context.tables.record_events(self._flow, requests.events(asked))
+            self._seen |= {each.request.path for each in asked}
+            for each in asked:
+                if each.request.path not in seen:
+                    self._retry_now(_parts_of(each, aside))
+            tried = self._topics.waiting() | self._leaderless.waiting()
+            requests.remove([each for each in asked if _parts_of(each, aside) <= tried])
+
+    def _retry_now(self, parts: Collection[TopicOrPartition]) -> None:
+        self._topics.retry_now(parts)
+        self._leaderless.retry_now(parts)
+
+
+def _parts_of(retry: RetryRequest, aside: Collection[TopicOrPartition]) -> set[TopicOrPartition]:
+    """Returns what *retry* asks for of what is set aside."""
+    names = {part: part if isinstance(part, str) else part.topic for part in aside}
+    return {part for part, name in names.items() if name in retry.topics or not retry.topics}
 
 
 def refusal_errors(
@@ -528,6 +614,19 @@ def refusal_errors(
             options = f"--partition {number} --from {refusal.restart}"
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
         errors[topic] = RefusedTopicError(str(error), command)
+        errors[topic].partitions = error.partitions
+    return errors
+
+
+def bad_record_errors(
+    flow: Flow, bad: Mapping[TopicPartition, BadRecord]
+) -> dict[TopicOrPartition, ReplicationError]:
+    """Returns one error for each topic of *bad*, which names the command that skips the first."""
+    errors = _by_topic({tp: each.text for tp, each in bad.items()}, FlowError)
+    for tp, (_, offset) in sorted(bad.items(), reverse=True):
+        if offset is not None:
+            text = str(errors[tp.topic])
+            errors[tp.topic] = BadRecordError(text, skip_command(flow, tp, offset))
     return errors
 
 
@@ -537,4 +636,8 @@ def _by_topic(
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):
         lines.setdefault(tp.topic, []).append(text if str(tp) in text else f"{tp}: {text}")
-    return {topic: kind("\n    ".join(texts)) for topic, texts in lines.items()}
+    errors: dict[TopicOrPartition, ReplicationError] = {}
+    for topic, texts in lines.items():
+        errors[topic] = kind("\n    ".join(texts))
+        errors[topic].partitions = len(texts)
+    return errors

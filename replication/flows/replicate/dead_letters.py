@@ -39,6 +39,7 @@ from replication.positions.expire import (
     LATEST_TIMESTAMP_MS,
     RECORD_OVERHEAD_BYTES,
     SEARCHED_OFFSETS,
+    BadRecord,
 )
 from replication.positions.measure import settled_log_ends
 from replication.positions.originals import NextRecord, Originals
@@ -452,8 +453,8 @@ class DeadLetters:
         error: QueryError,
         plan: TopicPlan,
         positions: Positions,
-        blamed: Mapping[TopicPartition, str],
-    ) -> dict[TopicPartition, str]:
+        blamed: Mapping[TopicPartition, BadRecord],
+    ) -> dict[TopicPartition, BadRecord]:
         """Keeps the next records of *blamed* partitions, or lets them be tried alone.
 
         No query replicates *plan*. *blamed* says why, by the partitions whose next record seems to
@@ -469,7 +470,8 @@ class DeadLetters:
                 if self._goes_on(error, plan, tp, positions[tp]):
                     del left[tp]
             except ClusterError as second:  # noqa: PERF203 - others may be kept
-                left[tp] += f"; no dead letter was kept: {second}"
+                text = f"{left[tp].text}; no dead letter was kept: {second}"
+                left[tp] = left[tp]._replace(text=text)
         suspects = {tp for tp, _ in self._suspected - known}
         if suspects < tried:  # another one has ended the try, and does not end the next one
             self._suspected = known

@@ -15,6 +15,7 @@ from typing import Literal
 
 from replication.errors import ClusterError, GuardError, ReplicationError, StateError
 from replication.flows.context import FlowContext
+from replication.flows.replicate.catch_up import CatchUpGoal
 from replication.flows.replicate.choose import SelectionReport, TopicChoice
 from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, spark_errors
@@ -27,7 +28,6 @@ from replication.flows.replicate.overrides import OverrideFollower
 from replication.flows.replicate.recover import Recovery, Standstill
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.schemas import kept_schemas
-from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import Windows, copy_lost, copy_up_to_rejected, try_alone
 from replication.flows.replicate.warm import held_records
 from replication.model import Position, TopicPartition
@@ -140,6 +140,8 @@ def with_news(
 GenerationEnding = Literal["stopped", "drained", "changed"]
 
 IDLE_CHECK_SECONDS = 60
+LAST_CHECK_SECONDS = 2
+"""The same while an operator waits for the end: of a partition at a marker, the check says so."""
 
 
 def replicate(context: FlowContext, admitted: Admitted, stop: Event) -> ReplicationError | None:
@@ -233,6 +235,7 @@ class _FlowLoop:
         self._steer = OverrideFollower(context, self._map_writer)
         self._choice = TopicChoice(context, self._map_writer, admitted.reserve)
         self._left_behind = LeftBehind(context)
+        self._goal = CatchUpGoal(context, lambda: self._choice.set_aside)
         self._standstill = standstill
         self._letters = DeadLetters(context, self._map_writer, lambda: self._number)
         self._recovery = Recovery(
@@ -251,9 +254,16 @@ class _FlowLoop:
                     self._context.metrics.turn_to("waiting", str(error))
                     self._recovery.recover(error, self._plan)
             self._record_last_batch(ending)
-            if ending == "drained":
-                self._left_behind.report()
-            return self._choice.error() or self._selection.error() if ending == "drained" else None
+            if ending != "drained":
+                return None
+            self._left_behind.report()
+            left_out = self._choice.error()
+            if self._context.config.mode == "drain":
+                left_out = left_out or self._selection.error()
+            self._context.head_start.end(self._flow)  # a last round of checkpoints may follow
+            if left_out is None:
+                self._context.catch_up.done.set()
+            return left_out
         finally:
             shown = None if self._plan is None else self._plan.topics.keys()
             positions, set_aside = self._map_writer.next_offsets, self._choice.set_aside
@@ -263,6 +273,7 @@ class _FlowLoop:
         self._context.metrics.turn_to("starting")
         self._steer.look()
         plan = self._choice.plan()
+        self._goal.note(plan)
         self._selection.report(plan)
         if not plan.partitions:
             return self._wait_for_topics(plan)
@@ -312,11 +323,11 @@ class _FlowLoop:
         config = self._context.config
         refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
         check_seconds = min(IDLE_CHECK_SECONDS, config.refresh_topics_interval_seconds)
-        check_at = time.monotonic() + check_seconds
+        checked_at = time.monotonic()
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
         pace = PollInterval()
         while True:
-            stopped = self._steer.wait(self._stop, pace.seconds)
+            stopped = self._steer.wait(self._stop, pace.seconds, lambda: bool(running.replaced))
             self._context.metrics.turn()
             self._lease.check()
             if running.record_progress():
@@ -332,23 +343,29 @@ class _FlowLoop:
                 return "changed"
             self._steer.record(self._number)
             is_due = config.refresh_topics_enabled and time.monotonic() >= refresh_at
-            if is_due or self._steer.is_due or self._has_gone or self._choice.has_retry():
+            is_due = is_due or self._goal.is_due or self._has_gone
+            if is_due or self._steer.is_due or self._choice.has_retry():
                 self._has_gone = False
                 self._context.metrics.rest()
                 if not self._follow(running):
                     return "changed"
                 refresh_at = time.monotonic() + config.refresh_topics_interval_seconds
-            if time.monotonic() >= check_at:
+            if self._goal.is_reached:
+                return "drained"
+            seconds = LAST_CHECK_SECONDS if self._goal.is_asked else check_seconds
+            if time.monotonic() >= checked_at + seconds:
                 try:
                     running.check_idle(self._left_behind.held_back, time.monotonic())
                 except ClusterError as error:
                     self._context.log.warning("idle_check_failed", text=error)
-                check_at = time.monotonic() + check_seconds
+                checked_at = time.monotonic()
 
     def _is_outdated(self, running: Generations) -> bool:
         """Returns whether *running* must end: what it reads, where, or how is not that any more."""
-        if running.replaced:
-            text = names_of(self._flow, running.replaced)
+        if replaced := running.replaced:
+            command = f"python -m replication events FILE --flow '{self._flow}' --since 15m"
+            self._context.metrics.lose({name: (text, command) for name, text in replaced.items()})
+            text = "; ".join(text for _, text in sorted(replaced.items()))
             self._context.log.info("topics_replaced", text=text)
             return True
         if self._letters.copies.are_asked_for() or self._map_writer.leaders.cut:
@@ -366,6 +383,7 @@ class _FlowLoop:
         self._steer.look(is_running=True)
         try:
             refreshed = self._choice.plan(running.plan)
+            self._goal.note(refreshed)
             is_same = refreshed.fingerprint == running.plan.fingerprint
             if not is_same and not self._add(running, refreshed):
                 return False
@@ -422,7 +440,11 @@ class _FlowLoop:
         self._context.head_start.end(config.flow)
         self._context.metrics.have_nothing(is_paused=bool(plan.paused), held=self._steer.held)
         due = time.monotonic() + config.refresh_topics_interval_seconds
-        while time.monotonic() < due and not self._steer.is_due:
+        while time.monotonic() < due and not (
+            self._steer.is_due or self._choice.has_retry() or self._goal.is_due
+        ):
+            if self._goal.is_reached:
+                return "drained"
             self._lease.check()
             self._steer.record(self._number)
             if self._steer.wait(self._stop, LEAST_SECONDS):
@@ -475,6 +497,8 @@ class _FlowLoop:
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():
             self._map_writer.anchors[tp] = Anchor(position, plan.source_ids[tp.topic])
+        # also of what a drain does not read, as nothing is new there
+        self._context.metrics.place({tp: at.upstream for tp, at in positions.items()})
 
     def _record_last_batch(self, ending: GenerationEnding) -> None:
         """Adds what an interrupted batch wrote to the offset map, so that groups can use it.

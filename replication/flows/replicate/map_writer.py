@@ -440,6 +440,7 @@ class MapWriter:
         self._table.resume(stored)
         self.last_generation = stored.last_generation
         self.anchors = stored.anchors
+        self._metrics.place(self.next_offsets)
         self.leaders = LeaderLooks(context, stored.stamps)
         self.placed = set(stored.placed)
         self.rejected = dict[TopicPartition, RecordRejection]()

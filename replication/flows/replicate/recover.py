@@ -13,7 +13,8 @@ from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, UnexplainedError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Position, TopicPartition
-from replication.positions.expire import rejected_records, transform_advice
+from replication.offsets.moved import skip_command
+from replication.positions.expire import BadRecord, rejected_records, transform_advice
 from replication.positions.measure import UnsettledError
 from replication.topics.topic_plan import TopicPlan
 
@@ -206,11 +207,14 @@ class Recovery:
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
         if not reasons or not self._choice.put_aside_topics_of(reasons, plan):
-            lines = (f"\n  - {text}" for text in reasons.values())
+            flow = self._context.config.flow
+            lines = [f"\n  - {text}" for text, _ in reasons.values()]
+            known = sorted((tp, at) for tp, (_, at) in reasons.items() if at is not None)
+            lines += [f"\n    To leave it out: {skip_command(flow, *one)}" for one in known[:1]]
             raise QueryError("".join([str(error), *lines]), is_final=True) from error
 
 
-def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, str]:
+def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, BadRecord]:
     found = {
         tp: f"{flow.target} rejects a record of {tp}, offset {record.offset}: {record.text}; "
         f"change the settings of {plan.topics[tp.topic]} on {flow.target} that reject it"
@@ -232,8 +236,10 @@ def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartit
         if tp.topic in plan.topics
     }
     of_machine = error.unreadable if error.machine else ()
-    return reasons | {
+    reasons |= {
         tp: f"{tp} cannot be read here, for no fault of its records: {error.machine}"
         for tp in of_machine
         if tp.topic in plan.topics
     }
+    offsets = {tp: record.offset for tp, record in error.rejected.items()}
+    return {tp: BadRecord(text, offsets.get(tp)) for tp, text in reasons.items()}

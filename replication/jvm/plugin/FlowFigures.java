@@ -25,13 +25,16 @@ final class FlowFigures {
 
   /**
    * Appends {@code transfer durations}, and {@code latency topic durations} for each topic that has
-   * changed since the last call. A reader that loses an answer has the next one, as these are sums.
+   * changed since the last call. A reader that loses an answer has the next one, as these are sums;
+   * only the longest is since the last call.
    */
   StringBuilder appendTo(StringBuilder lines) {
     transfer.appendTo(lines.append("transfer\t")).append('\n');
+    transfer.forgetLongest();
     for (String topic : changed) {
-      latencies.get(topic).appendTo(lines.append("latency\t").append(topic).append('\t'));
-      lines.append('\n');
+      Durations latency = latencies.get(topic);
+      latency.appendTo(lines.append("latency\t").append(topic).append('\t')).append('\n');
+      latency.forgetLongest();
     }
     changed.clear();
     return lines;

@@ -2,7 +2,7 @@ package replication.producer;
 
 import java.util.Arrays;
 
-/** How many durations fall into each bucket, and their sum. Not safe for threads. */
+/** How many durations fall into each bucket, their sum and the longest. Not safe for threads. */
 public final class Durations {
   /** The longest of each bucket, as in figures/histogram.py; the last bucket has no bound. */
   static final long[] BOUNDS_MICROS = {
@@ -29,6 +29,7 @@ public final class Durations {
   private final long[] counts = new long[BOUNDS_MICROS.length + 1];
   private long count;
   private long micros;
+  private long longest; // since the last time that it was forgotten
 
   /** Adds one; one that is negative, since clocks differ, is none. */
   void add(long duration) {
@@ -40,6 +41,7 @@ public final class Durations {
     counts[bucket]++;
     count++;
     micros += known;
+    longest = Math.max(longest, known);
   }
 
   boolean isEmpty() {
@@ -51,13 +53,20 @@ public final class Durations {
     Arrays.fill(counts, 0);
     count = 0;
     micros = 0;
+    longest = 0;
+  }
+
+  /** Forgets the longest, so that the next text has that of later ones. */
+  public void forgetLongest() {
+    longest = 0;
   }
 
   /** Adds those of a text that {@link #appendTo} has made. */
   public void add(String text) {
     String[] fields = text.split(",");
     micros += Long.parseLong(fields[0]);
-    for (int i = 1; i < fields.length; i++) {
+    longest = Math.max(longest, Long.parseLong(fields[1]));
+    for (int i = 2; i < fields.length; i++) {
       int colon = fields[i].indexOf(':');
       long more = Long.parseLong(fields[i].substring(colon + 1));
       counts[Integer.parseInt(fields[i].substring(0, colon))] += more;
@@ -65,9 +74,11 @@ public final class Durations {
     }
   }
 
-  /** Appends the sum, and each bucket that is not empty: {@code 3500,0:12,1:1}. */
+  /**
+   * Appends the sum, the longest, and each bucket that is not empty: {@code 3500,1400,0:12,1:1}.
+   */
   public StringBuilder appendTo(StringBuilder text) {
-    text.append(micros);
+    text.append(micros).append(',').append(longest);
     for (int i = 0; i < counts.length; i++) {
       if (counts[i] > 0) {
         text.append(',').append(i).append(':').append(counts[i]);

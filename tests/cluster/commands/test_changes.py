@@ -166,7 +166,7 @@ def test_a_held_flow_writes_nothing_on_its_target_until_it_is_released(
     create_topic(clusters[0].bootstrap, later, 1)
     source.create_partitions({topic_name: 2})
     new = {TopicPartition(topic_name, 1), TopicPartition(later, 0)}
-    flow.until(lambda: new <= flow.context.metrics.look().copying.paused.keys())
+    flow.until(lambda: new <= flow.context.metrics.look().copying.paused)
     rounds()
     while_held = on_target()
     undone = operator("undo", 1)

@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.sql import SparkSession
 
 from replication.demo.brokers import Broker
 from replication.demo.workload import ProducedRecord, create_topic
 from replication.errors import FlowError
 from replication.figures.lag import LATEST
+from replication.model import Committed, TopicPartition
 from replication.state.schemas import SCHEMAS
 from tests.support.commands import replication, spark_submit, start_mirror
 from tests.support.flows import unique_flow
+from tests.support.groups import commit
 from tests.support.local import Clusters
 from tests.support.mirror_files import write_config
 from tests.support.process_tree import kill_tree
@@ -91,14 +94,20 @@ def test_a_drain_of_two_flows_leaves_both_ends_in_one_commit(
 
 
 def test_the_next_owner_writes_the_end_of_a_flow_that_was_killed(
-    clusters: Clusters, tmp_path: Path
+    spark: SparkSession, clusters: Clusters, tmp_path: Path
 ) -> None:
+    """It is stopped when it has caught up, and has translated what was committed just before."""
+    del spark  # `commit` uses it
     source, _ = clusters
     flow = unique_flow()
     topic = f"{flow.source}-orders"
     create_topic(source.bootstrap, topic, 2)
     send_records(source, topic, RECORDS)
-    settings = {"replication.mode": "microbatch", "state.write.interval.seconds": 1}
+    settings = {
+        "replication.mode": "microbatch",
+        "state.write.interval.seconds": 1,
+        "groups": [f"{flow.source}-group"],
+    }
     config = write_config(tmp_path, clusters, topic, settings, flow)
     state = tmp_path / "state"
     mirror = start_mirror(config, tmp_path / "killed.log")
@@ -118,7 +127,9 @@ def test_the_next_owner_writes_the_end_of_a_flow_that_was_killed(
     try:
         wait_until(lambda: ends(state), WAIT_SECONDS)
         assert ends(state) == [(str(flow), "killed", None)], "while the next owner runs"
-        assert replication("stop", config).returncode == 0
+        commit(source, f"{flow.source}-group", {TopicPartition(topic, 0): Committed(1)})
+        stop = replication("stop", config, "--when-caught-up")
+        assert (stop.returncode, stop.stdout) == (0, f"{flow} has caught up, and stopped\n"), stop
         mirror.stop()
     finally:
         mirror.discard()
@@ -128,6 +139,8 @@ def test_the_next_owner_writes_the_end_of_a_flow_that_was_killed(
     assert (killed.host, killed.epoch, killed.records) == (lease.host, 1, None)
     assert (killed.started_at, killed.ended_at) == (lease.since, written.written_at)
     assert (stopped.epoch, stopped.mode, stopped.records) == (2, "microbatch", 0)
+    (checkpoint,) = stored(state, "checkpoints", order="upstream")
+    assert (checkpoint.upstream, checkpoint.exact) == (1, True)
 
 
 def test_a_start_that_fails_has_an_end_with_its_cause(

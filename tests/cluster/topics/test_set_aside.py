@@ -10,6 +10,8 @@ from pyspark.sql import SparkSession
 from replication.cli.main import main
 from replication.demo.workload import create_topic
 from replication.errors import ClusterError, GuardError
+from replication.figures.lag import steady
+from replication.flows.observe.flow_observer import FlowObserver
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.resume import settle_positions
 from replication.state.tables import Tables
@@ -107,12 +109,20 @@ def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
     send(source, topic_name, 1, 100)
     flow.until(lambda: copied(clusters, topic_name) >= 200)
     copied_while_aside = copied(clusters, again)
+    observer, board = FlowObserver(flow.context, "replicate"), flow.context.metrics.look()
+    ends = flow.context.source.log_ends(observer.partitions.known(board))
+    observer.partitions.saw(steady(), ends)
+    observed = observer.look(steady(), None)
     delete_topic(target, f"A.{again}")
     flow.until(lambda: ("rejoined", again) in kinds_of_topics(flow.tables))
     flow.until(lambda: copied(clusters, again) >= 30)
     flow.stop()
 
     assert copied_while_aside == 100
+    lags = {one.topic: one.figures.get("lag_records") for one in observed.topics}
+    assert lags == {again: 30, topic_name: 0}
+    assert observed.figures["lag_records"] == observed.figures["rpo_records"] == 30
+    assert observed.labelled["partitions"]["set-aside"] == 1
     assert_equal(clusters, topic_name, again)
     assert kinds(flow.tables) == ["set-aside", "started-over", "rejoined"]
 

@@ -1,0 +1,50 @@
+"""``retry``: tries now what a flow has set aside."""
+
+from collections.abc import Sequence
+
+import click
+
+from replication.cli.options import (
+    FILE,
+    ONE_FLOW,
+    REASON,
+    chosen_flow,
+    known_errors,
+    say,
+)
+from replication.config.file import load_config
+from replication.control.retry import retry_topics
+from replication.errors import UnhealthyError
+
+
+@click.command()
+@FILE
+@ONE_FLOW
+@click.option("--topic", "topics", multiple=True, help="Only this one, by its name on the source.")
+@click.option("--timeout", default=60, show_default=True, help="Seconds to wait for the attempt.")
+@REASON
+@known_errors
+def retry(
+    *,
+    file: str,
+    name: str | None,
+    topics: Sequence[str],
+    timeout: int,
+    reason: str,
+) -> None:
+    """Try now what a running flow has set aside.
+
+    The flow tries by itself as well, after pauses that grow to an hour. Once the cause is mended,
+    this spares the wait. Ends with exit code 9 if something is still set aside, and says why.
+    """
+    config = load_config(file)
+    found = retry_topics(config, chosen_flow(config, name), topics, timeout, reason)
+    if not found.is_running:
+        say(f"no process runs {found.flow}: the next start tries everything")
+    elif found.aside is None:
+        say(f"{found.flow} has tried; the events say what came of it")
+    elif not found.aside:
+        say(f"{found.flow}: {', '.join(topics) or 'all that was set aside'} is replicated again")
+    if found.aside:
+        lines = "".join(f"\n  - {text}" for text in found.aside.values())
+        raise UnhealthyError(f"{found.flow} has tried, and still sets aside:{lines}")

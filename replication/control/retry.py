@@ -1,0 +1,71 @@
+"""Tries now what a running flow has set aside, and says what came of it."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from replication.config.tree import FlowConfig, MirrorConfig
+from replication.control.flow_answers import LATE_SECONDS, FlowAnswer, FlowAnswers
+from replication.control.lease_groups import LeaseGroups
+from replication.errors import NoAnswerError
+from replication.model import Flow
+from replication.state.requests import RetryRequest, request_retry
+
+MOST_SECONDS: Final = 30.0
+"""How long the next word of the flow is waited for, whatever interval the last one claims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retried:
+    """What came of a retry.
+
+    Args:
+        flow: The flow.
+        is_running: Whether a process runs it; else its next start tries everything.
+        aside: What of the topics is still set aside, and why; None if the flow does not say.
+    """
+
+    flow: Flow
+    is_running: bool
+    aside: Mapping[str, str] | None = None
+
+
+def aside_of(answer: FlowAnswer, topics: Collection[str]) -> dict[str, str] | None:
+    """Returns what of *topics* is set aside by the last word of a flow; None without one."""
+    if (entry := answer.last.entry) is None or answer.state == "silent":
+        return None
+    found = (one for one in entry.observed.conditions if one.code == "set-aside" and one.topic)
+    return {str(one.topic): one.text for one in found if one.topic in topics or not topics}
+
+
+def retry_topics(
+    mirror: MirrorConfig,
+    config: FlowConfig,
+    topics: Collection[str],
+    timeout_seconds: float,
+    reason: str,
+) -> Retried:
+    """Asks the process that runs the flow to try *topics* now, or without any all of them.
+
+    Raises:
+        NoAnswerError: The flow says that nothing of it is set aside.
+        StateError: The process did not try in time, or the state directory cannot be written.
+        SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
+    """
+    flow = config.flow
+    with LeaseGroups() as coordinators, FlowAnswers(mirror, [config]) as answers:
+
+        def idle(_flows: Collection[Flow]) -> Collection[Flow]:
+            return [flow] if coordinators.ask([config])[flow].members == frozenset() else []
+
+        (before,) = answers.ask(are_tables_wanted=False)
+        known = aside_of(before, topics)
+        if known is not None and not known:
+            names = " and ".join(topics) or "anything"
+            raise NoAnswerError(f"{flow} does not say that {names} is set aside: nothing to try")
+        asked = RetryRequest(tuple(topics))
+        if not request_retry(mirror.access, flow, asked, timeout_seconds, reason, idle):
+            return Retried(flow, is_running=False)
+        interval = before.last.entry.interval if before.last.entry else 0.0
+        (after,) = answers.ask(min(MOST_SECONDS, interval + LATE_SECONDS), are_tables_wanted=False)
+        return Retried(flow, is_running=True, aside=aside_of(after, topics))

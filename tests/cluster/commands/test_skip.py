@@ -1,0 +1,149 @@
+"""``skip``: one record that cannot be copied is left out, and nothing else."""
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from pyspark.sql import SparkSession
+
+from replication.config.file import load_config
+from replication.demo.workload import ProducedRecord, create_topic
+from replication.errors import FlowError
+from replication.figures.lag import steady
+from replication.figures.status_store import Holder
+from replication.flows.observe.flow_observer import FlowObserver
+from replication.flows.publisher import FlowPublisher
+from replication.model import Committed, Flow, Mode, TopicPartition
+from replication.offsets.map import Exact, OffsetMap
+from replication.offsets.runs import OffsetRun
+from tests.support.cli import ok, run
+from tests.support.events import kinds, kinds_of_topics
+from tests.support.flows import RunningFlow, unique_flow
+from tests.support.groups import commit
+from tests.support.local import Clusters
+from tests.support.mirror_files import write_config
+from tests.support.numbered import numbered, numbers
+from tests.support.stored import stored, stored_runs
+from tests.support.topics import now_ms, send_records
+
+pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
+
+LIMIT = "max.message.bytes"
+LARGE = ProducedRecord(partition=0, key=None, value=b"x" * 100_000, timestamp_ms=now_ms())
+
+
+class Bad:
+    """A flow of a topic whose record 50 is too large for the target, and of a sound one."""
+
+    def __init__(
+        self, spark: SparkSession, folder: Path, clusters: Clusters, topic: str, *names: str
+    ) -> None:
+        self.source, self.target = clusters
+        self.flow, self.spark, self.state = unique_flow(), spark, folder / "state"
+        self.topic, self.sound = f"{topic}-bad", f"{topic}-sound"
+        self.tp = TopicPartition(self.topic, 0)
+        for name in names:
+            create_topic(self.source.bootstrap, f"{topic}-{name}", 1)
+        create_topic(self.target.bootstrap, self.remote(self.topic), 1, {LIMIT: "50000"})
+        send_records(self.source, self.topic, [*numbered(0, 50), LARGE, *numbered(51, 60)])
+        seldom = {"refresh.topics.interval.seconds": 600, "sync.topic.configs.enabled": False}
+        self.file = write_config(folder, clusters, f"{topic}-.*", seldom, self.flow)
+        self.config = load_config(str(self.file)).flows[0]
+
+    def remote(self, topic: str) -> str:
+        return f"{self.flow.source}.{topic}"
+
+    def run(self, mode: Mode) -> RunningFlow:
+        return RunningFlow(self.spark, self.state, self.config, mode)
+
+    def skip(self, offset: int, *arguments: str, topic: str = "") -> Result:
+        part = ("--topic", topic or self.topic, "--partition", 0, "--offset", offset)
+        return run("skip", self.file, *part, *arguments)
+
+    def copied(self) -> list[int]:
+        return numbers(self.target, self.remote(self.topic))
+
+
+def say(flow: RunningFlow, name: Flow) -> None:
+    """Publishes how the flow is, as its process does every few seconds."""
+    with closing(FlowPublisher(flow.config)) as publisher:
+        observed = FlowObserver(flow.context, "mirror").look(steady(), None)
+        publisher.publish(observed, {"records": Holder(1, "member", f"host/{name}/1")})
+
+
+def test_a_running_flow_leaves_out_the_record_that_it_names_and_no_other(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    bad = Bad(spark, tmp_path, clusters, topic_name, "bad", "sound")
+    send_records(bad.source, bad.sound, numbered(0, 10))
+    commit(bad.source, f"g-{topic_name}", {bad.tp: Committed(55)})
+    flow = bad.run("microbatch")
+    flow.until(lambda: ("set-aside", bad.topic) in kinds_of_topics(flow.tables))
+    flow.until(lambda: numbers(bad.target, bad.remote(bad.sound)) == [*range(10)])
+    unsaid = bad.skip(50, "--execute")
+    say(flow, bad.flow)
+
+    refused = [
+        bad.skip(offset, "--execute", topic=topic)
+        for offset, topic in ((20, bad.topic), (51, bad.topic), (9, bad.sound), (0, "no-such"))
+    ]
+    (planned,) = json.loads(ok(bad.skip(50, "--json")).stdout)["partitions"]
+    before = bad.copied()
+    ok(bad.skip(50, "--execute", "--reason", "CHG-117"))
+    flow.until(lambda: bad.copied() == [*range(50), *range(51, 60)])
+    send_records(bad.source, bad.sound, numbered(10, 20))
+    flow.until(lambda: numbers(bad.target, bad.remote(bad.sound)) == [*range(20)])
+    again, undone = bad.skip(50, "--execute"), bad.skip(50, "--undo")
+    flow.stop()
+
+    assert [one.exit_code for one in (unsaid, *refused)] == [8] * 5, refused
+    assert (planned["left_out"], planned["records"], before) == ([50, 51], 1, [*range(50)])
+    assert (again.exit_code, undone.exit_code) == (8, 8), (again.output, undone.output)
+    runs = stored_runs(flow.tables, bad.flow, bad.tp)
+    assert OffsetRun(50, 51, 50, 0) in runs
+    assert [OffsetMap(runs).translate(at) for at in (50, 51, 55)] == [
+        Exact(50),
+        Exact(50),
+        Exact(54),
+    ]
+    found = kinds(flow.tables)
+    assert [found.count(kind) for kind in ("jumped", "rejoined", "move-unused")] == [1, 1, 0]
+    (jumped,) = stored(flow.tables, "events", "kind = 'jumped'")
+    assert (jumped.topic, jumped.offset_from, jumped.offset_until) == (bad.topic, 50, 51)
+    (requested,) = stored(flow.tables, "events", "kind = 'requested'")
+    assert requested.text.endswith(": skip offset 50: CHG-117")
+
+
+def test_a_flow_that_its_only_topic_has_ended_goes_on_behind_the_record(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    bad = Bad(spark, tmp_path, clusters, topic_name, "bad")
+    with pytest.raises(FlowError) as ended:
+        bad.run("drain").join()
+    refused = [bad.skip(offset, "--execute").exit_code for offset in (0, 49, 51, 59, 1000)]
+    ok(bad.skip(50, "--execute"))
+    taken_back = ok(bad.skip(50, "--undo"))
+    with pytest.raises(FlowError):
+        bad.run("drain").join()
+    ok(bad.skip(50, "--execute"))
+    twice = bad.skip(50, "--execute")
+    (request,) = (bad.state / "_control").glob("move-*")
+    # another operator asks at the same time
+    request.with_name(f"{request.name}0").write_bytes(request.read_bytes())
+    flow = bad.run("drain")
+    flow.join()
+    late = bad.skip(50, "--execute")
+
+    (command,) = [line for line in str(ended.value).splitlines() if "To leave it out" in line]
+    part = f"--topic {bad.topic} --partition 0 --offset 50"
+    assert command.endswith(f"python -m replication skip FILE --flow '{bad.flow}' {part}")
+    assert refused == [8] * 5
+    assert "is not skipped" in taken_back.output
+    assert (twice.exit_code, "waits already" in twice.output) == (8, True)
+    assert bad.copied() == [*range(50), *range(51, 60)]
+    assert list((bad.state / "_control").glob("move-*")) == []
+    assert late.exit_code == 8
+    found = kinds(flow.tables)
+    assert (found.count("jumped"), found.count("move-unused")) == (1, 1)

@@ -1,0 +1,166 @@
+"""What is set aside is tried as soon as an operator asks, and who asked is answered then."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from replication.config.state_access import StateAccess
+from replication.errors import ClusterError, StateError
+from replication.flows.replicate import choose
+from replication.flows.replicate.choose import TopicChoice
+from replication.model import Flow, NewEvent, Position, TopicPartition
+from replication.offsets.moved import Moving
+from replication.state.requests import (
+    AcceptRequest,
+    AcceptRequests,
+    MoveRequest,
+    MoveRequests,
+    OwnerRequest,
+    RetryRequest,
+    RetryRequests,
+    ask_owner,
+    request_retry,
+)
+from tests.support.remote_topics import flow_config
+from tests.support.requests import channel
+
+FLOW = Flow("A", "B")
+UNLED = TopicPartition("payments", 1)
+WHY = ClusterError("the target takes no records")
+
+
+class Owner:
+    """The choice of a flow that has set aside two topics and a partition, an hour each."""
+
+    def __init__(self, state_dir: str, patch: pytest.MonkeyPatch) -> None:
+        patch.setattr(choose, "Identity", lambda _context: None)
+        self.access = StateAccess(state_dir)
+        self.channel = channel(state_dir)
+        self.events: list[NewEvent] = []
+        quiet = SimpleNamespace(set_aside=lambda _: None, take_back=lambda _: None)
+        context: Any = SimpleNamespace(
+            config=flow_config("orders, clicks, payments"),
+            tables=SimpleNamespace(record_events=lambda _, events: self.events.extend(events)),
+            log=SimpleNamespace(warning=lambda *_, **__: None),
+            metrics=quiet,
+            requests=self.channel,
+            accept_requests=AcceptRequests(self.channel, FLOW),
+            move_requests=MoveRequests(self.channel, FLOW),
+            retry_requests=RetryRequests(self.channel, FLOW),
+            outages=SimpleNamespace(leaderless=frozenset()),
+        )
+        self.choice = TopicChoice(context, SimpleNamespace(), lambda _: {})  # type: ignore[arg-type]
+        self.topics, self.leaderless = self.choice._topics, self.choice._leaderless  # noqa: SLF001
+        self.fail("orders", "clicks")
+        self.leaderless.add({UNLED: WHY})
+
+    def fail(self, *topics: str) -> None:
+        self.topics.add(dict.fromkeys(topics, WHY))
+
+    def look(self) -> bool:
+        """Looks as a process does that lists its requests; returns whether anything is due."""
+        self.channel.paths("stop")
+        return self.choice.has_retry()
+
+    def waiting(self) -> set[object]:
+        return {*self.topics.waiting(), *self.leaderless.waiting()}
+
+    def asked(self) -> list[tuple[str, ...]]:
+        return [each.topics for each in RetryRequests(self.channel, FLOW).find()]
+
+    def ask(self, *topics: str) -> None:
+        ask_owner(self.access, FLOW, [RetryRequest(topics)], "mended")
+
+
+@pytest.fixture
+def owner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Owner:
+    return Owner(tmp_path.as_uri(), monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("topics", "left"),
+    [
+        (["orders"], {"clicks", UNLED}),
+        (["payments"], {"orders", "clicks"}),
+        (["orders", "no-such"], {"clicks", UNLED}),
+        ([], set()),
+    ],
+)
+def test_what_is_asked_for_is_due_at_once_and_nothing_else(
+    owner: Owner, topics: list[str], left: set[object]
+) -> None:
+    assert not owner.look()
+    owner.ask(*topics)
+
+    assert owner.look()
+    assert owner.waiting() == left
+    assert owner.asked() == [tuple(topics)], "it is answered when it was tried"
+    told = [(each.kind, each.text.partition(", requested")[0]) for each in owner.events]
+    assert told[-1] == ("requested", f"try {', '.join(topics) or 'all that is set aside'} again")
+
+
+@pytest.mark.parametrize("outcome", ["fails again", "rejoins", "was tried before"])
+def test_who_asked_is_answered_once_it_was_tried(owner: Owner, outcome: str) -> None:
+    events = len(owner.events)
+    owner.ask("orders")
+    if outcome == "was tried before":
+        owner.topics.forget(["orders"])
+    owner.look()
+    if outcome == "fails again":
+        owner.fail("orders")
+    elif outcome == "rejoins":
+        owner.topics.rejoin(["orders"])
+    is_due = owner.look()
+
+    assert owner.asked() == []
+    assert not is_due, "one attempt for one request"
+    assert [each.kind for each in owner.events[events:]].count("requested") == 1
+
+
+def test_two_operators_have_it_tried_twice_and_are_both_answered(owner: Owner) -> None:
+    owner.ask("orders")
+    owner.look()
+    owner.ask("orders")
+    owner.fail("orders")
+    is_due = owner.look()
+    owner.fail("orders")
+    owner.look()
+
+    assert is_due
+    assert owner.asked() == []
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        AcceptRequest("orders", "id-1", (0,), 17),
+        MoveRequest(TopicPartition("orders", 0), Moving(18, Position(17, 9), "id-1")),
+    ],
+)
+def test_a_decision_about_a_topic_makes_it_due_once(owner: Owner, request_: OwnerRequest) -> None:
+    ask_owner(owner.access, FLOW, [request_])
+
+    assert owner.look()
+    owner.fail("orders")
+    assert not owner.look()
+    assert owner.waiting() == {"orders", "clicks", UNLED}
+
+
+@pytest.mark.parametrize("idle", [[FLOW], []])
+def test_who_asks_learns_that_nobody_runs_the_flow_or_that_it_has_not_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, idle: list[Flow]
+) -> None:
+    monkeypatch.setattr("replication.state.requests.ASK_SECONDS", 0.0)
+    access = StateAccess(tmp_path.as_uri())
+
+    def ask() -> bool:
+        return request_retry(access, FLOW, RetryRequest(), 1, "", lambda _: idle)
+
+    if idle:
+        assert not ask()
+    else:
+        with pytest.raises(StateError, match="no process answered"):
+            ask()
+    assert list((tmp_path / "_control").iterdir()) == []
