@@ -29,17 +29,18 @@ final class TimingsTest {
     }
 
     assertEquals(
-        "7200002002,0:3,1:1,17:1,18:1", durations.appendTo(new StringBuilder()).toString());
+        "7200002002,3600000001,0:3,1:1,17:1,18:1",
+        durations.appendTo(new StringBuilder()).toString());
   }
 
   @Test
   void durationsOfSeveralReportsAddUp() {
     Durations sum = new Durations();
     assertTrue(sum.isEmpty(), "in the beginning");
-    sum.add("700,0:1");
-    sum.add("9300,0:1,3:2");
+    sum.add("700,700,0:1");
+    sum.add("9300,5000,0:1,3:2");
 
-    assertEquals("10000,0:2,3:2", sum.appendTo(new StringBuilder()).toString());
+    assertEquals("10000,5000,0:2,3:2", sum.appendTo(new StringBuilder()).toString());
   }
 
   @Test
