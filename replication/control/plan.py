@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Annotated, Literal
 
-from replication.config.changes import NO_CHANGES, Overrides
+from replication.config.changes import NOTHING_PAUSED, Change, Paused
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
 from replication.control.changed import changed
@@ -236,7 +236,8 @@ class FlowPlan:
         unwritable: Why remote topics take no records now, by upstream names.
         lacking: What the user may not do with topics.
         sample: What its transforms make of some records, where that was asked for.
-        steering: What operators have changed of the flow, as *config* has it already.
+        paused: What operators let stand still.
+        changes: What they have changed of the flow, as *config* has it already.
         letters: Records that could not be copied, and wait.
     """
 
@@ -251,7 +252,8 @@ class FlowPlan:
     unwritable: Mapping[str, str] = field(default_factory=dict)
     lacking: tuple[MissingRight, ...] = ()
     sample: FlowSample | None = None
-    steering: Overrides = NO_CHANGES
+    paused: Paused = NOTHING_PAUSED
+    changes: tuple[Change, ...] = ()
     letters: tuple[WaitingLetters, ...] = ()
 
     @property
@@ -297,8 +299,8 @@ class FlowPlan:
                 for change in topic.changes
             ],
             "acls": list(acls),
-            "changes": [changed(change) for change in self.steering.in_force],
-            "paused": [str(tp) for tp in self.steering.paused.among(self.topics.partitions)],
+            "changes": [changed(change) for change in self.changes],
+            "paused": [str(tp) for tp in self.paused.among(self.topics.partitions)],
             "warnings": self.warnings,
             "problems": self.problems,
             **({"sample": self.sample.document()} if self.sample else {}),
