@@ -46,7 +46,7 @@ from replication.positions.survey import Counted, Realigned, Survey, move_all, r
 from replication.state.dead_letters import WaitingLetters
 from replication.topics.acls import YOURS, AclHistory, AclPlan
 from replication.topics.configs import SyncHistory
-from replication.topics.selection import group_notes, names_groups, writers_of
+from replication.topics.selection import group_notes, names_groups, uncopied_reads, writers_of
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.prepare import (
     MissingRight,
@@ -415,13 +415,20 @@ def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, 
 
 
 def _group_notes(config: FlowConfig) -> tuple[str, ...]:
-    """Returns which items of the lists of groups have no effect; why, if that cannot be known."""
+    """Returns which items of the lists of groups have no effect, and what groups read besides.
+
+    Why, if that cannot be known.
+    """
     groups, source = config.groups, config.source
-    if not names_groups(config) or not (groups.checkpoints_enabled or groups.sync_enabled):
+    if not (groups.checkpoints_enabled or groups.sync_enabled):
         return ()
     try:
         with Groups(shared_jvm(), source.alias, source.admin) as found:
-            return tuple(group_notes(config, found.states().keys()))
+            names = found.states().keys()
+            notes = group_notes(config, names) if names_groups(config) else ()
+            committed, failures = found.readable(filter(groups.accepts, names))
+            unread = [f"what group {name} reads is unknown: {failures[name]}" for name in failures]
+            return (*notes, *uncopied_reads(config, committed), *unread)
     except ReplicationError as error:
         return (f"the lists of groups are not compared: {error}",)
 

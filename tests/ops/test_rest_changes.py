@@ -122,7 +122,7 @@ def test_the_history_says_who_why_and_what_a_process_follows(steered: FlowOverri
         ({"what": "limit", "items": ["bytes=1"]}, "below the lowest limit"),
         (
             {"what": "limit", "items": ["bytes=0"]},
-            "end the limit of a running flow with limit --none",
+            "end the limit of a running flow with",
         ),
         ({"what": "limit", "items": ["none"]}, "the flow as a whole has no limit"),
         ({"what": "limit", "items": ["bytes=fast"]}, "is no rate"),

@@ -15,8 +15,8 @@ from replication.config.limits import (
     bytes_text,
     merge,
     parse_bytes,
-    parse_records,
     parse_limit,
+    parse_records,
     parse_topics_limit,
 )
 from tests.support.settings import ONE_FLOW, parse_settings, problems_of
