@@ -234,9 +234,9 @@ def uncopied_reads(
         ]
         if left and (copied or names_groups(config)):
             groups[tuple(left)].append(group)
-    for left, names in groups.items():
+    for uncopied, names in groups.items():
         yield (
-            f"group {_some(names)} reads {_some(left)} on {flow.source}, which {flow} does not "
+            f"group {_some(names)} reads {_some(uncopied)} on {flow.source}, which {flow} does not "
             "copy: no position is translated there; add it to the list topics, or the group to "
             "groups.exclude"
         )
