@@ -80,12 +80,14 @@ def test_what_waits_is_shown_and_with_all_what_was_copied(file: Path) -> None:
 
 def test_the_last_attempt_to_copy_a_letter_is_shown(file: Path, tmp_path: Path) -> None:
     events = LocalTable(tmp_path / "state" / "events")
-    for at, kind, text in (
-        (datetime(2020, 1, 1, tzinfo=timezone.utc), "dead-letter-not-copied", "of another topic"),
-        (datetime.now(timezone.utc), "dead-letter-not-copied", "too large still"),
-        (datetime.now(timezone.utc), "dead-letter", "another event"),
+    now, before = datetime.now(timezone.utc), datetime(2020, 1, 1, tzinfo=timezone.utc)
+    for one, at, kind, text in (
+        (LARGE, now, "dead-letter-not-copied", "too large still"),
+        (LARGE, before, "dead-letter-not-copied", "too large"),
+        (LARGE, now, "dead-letter", "another event"),
+        (DAMAGED, before, "dead-letter-not-copied", "of another topic of this name"),
     ):
-        place = {"topic": "orders", "partition": 0, "offset_from": 7}
+        place = {"topic": one.topic, "partition": one.partition, "offset_from": one.offset}
         row = {"flow": str(FLOW), "at": at, "kind": kind, "text": text, **place}
         events.append([row], SCHEMAS["events"])
 
