@@ -99,6 +99,7 @@ EventKind = Literal[
     "schemas-late",
     "dead-letter",
     "dead-letter-copied",
+    "dead-letter-not-copied",
     "changed",
     "change-unreadable",
     "paused-at-risk",

@@ -22,7 +22,7 @@ from replication.cli.options import (
 )
 from replication.config.changes import Change, ListName, What, list_of
 from replication.config.file import load_config
-from replication.config.limits import Limit, LimitError, parse_bytes, parse_records
+from replication.config.limits import NO_LIMIT, LimitError, parse_limit
 from replication.control.changed import changed, in_force, steerings
 from replication.control.overrides import (
     FlowOverrides,
@@ -53,6 +53,9 @@ WAIT = click.option(
     metavar="SECONDS",
     help="How long to wait until it is in force; 0 does not wait. The change stays either way.",
 )
+ANYWAY = click.option(
+    "--anyway", is_flag=True, help="Also for a topic that the flow does not copy yet."
+)
 NewChange = Callable[[FlowOverrides], Change]
 """Makes the change, by what the flow is now."""
 
@@ -67,6 +70,7 @@ class Order:
     dry_run: bool
     wait_seconds: float
     as_json: bool
+    anyway: bool = False
 
 
 def change_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -91,7 +95,7 @@ def carry_out(order: Order, new: NewChange) -> None:
     with open_steered(mirror, config) as steered:
         change = new(steered)
         check(steered, change)
-        effect = preview(in_force(mirror), steered, change)
+        effect = preview(in_force(mirror), steered, change, anyway=order.anyway)
         if not order.as_json:
             _print(change, effect)
         if order.dry_run:
@@ -147,6 +151,7 @@ def part_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.command()
 @change_options
 @part_options
+@ANYWAY
 @known_errors
 def pause(*, topics: Sequence[str], partitions: Sequence[int], **asked: Any) -> None:  # noqa: ANN401 - click's values
     """Pause a flow, topics or partitions, while it runs.
@@ -204,6 +209,7 @@ def _change(what: What, order: Order, items: Sequence[str]) -> None:
 @click.option("--records", "most_records", metavar="5000", help="At most so many records a second.")
 @click.option("--topic", help="Only for these topics together: a name or a regex.")
 @click.option("--none", "no_limit", is_flag=True, help="No limit any more.")
+@ANYWAY
 @known_errors
 def limit(
     *,
@@ -220,16 +226,13 @@ def limit(
     order = Order(**asked)
     if no_limit == (most_bytes is not None or most_records is not None):
         raise ConfigError("limit", ["write --bytes, --records or both, or --none"])
+    rates = {"bytes": most_bytes, "records": most_records}
+    given = [f"{name}={rate}" for name, rate in rates.items() if rate is not None]
     try:
-        found = Limit(
-            topic,
-            None if most_bytes is None else parse_bytes(most_bytes),
-            None if most_records is None else parse_records(most_records),
-        )
-        found.check()
+        items = parse_limit(given or [NO_LIMIT], topic).items
     except LimitError as error:
         raise ConfigError("limit", [str(error)]) from None
-    items, scope = found.items, topic or ""
+    scope = topic or ""
     carry_out(
         order,
         lambda steered: new_change(steered.flow, "limit", items, scope=scope, reason=order.reason),

@@ -22,7 +22,7 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.errors import NoAnswerError
 from replication.model import Flow
 from replication.offsets.dead_letter import DeadLetterId
-from replication.state.dead_letters import KeptLetter, letters_of
+from replication.state.dead_letters import KeptLetter, letters_of, with_attempts
 from replication.state.folder import check_begun
 from replication.state.readers import open_reader
 from replication.state.requests import request_letters
@@ -60,6 +60,7 @@ class FlowLetters:
                 "reason": one.letter.reason,
                 "timestamp_ms": one.letter.timestamp_ms,
                 "is_read": one.letter.is_read,
+                "attempt": dict(zip(("at", "text"), one.attempt or (), strict=False)) or None,
             }
             for one in self.letters
         ]
@@ -71,7 +72,10 @@ def read_letters(
     """Returns the letters of *flows*, of one upstream topic or of all."""
     check_begun(config.state_dir)
     with open_reader(config.access) as state:
-        found = [(flow.flow, letters_of(state, flow.flow)) for flow in flows]
+        found = [
+            (flow.flow, with_attempts(state, flow.flow, letters_of(state, flow.flow)))
+            for flow in flows
+        ]
     return [
         FlowLetters(flow, tuple(one for one in kept if topic in {None, one.letter.id.topic}))
         for flow, kept in found
@@ -137,6 +141,7 @@ def _print(found: FlowLetters, *, all_states: bool) -> None:
     if not shown:
         say(f"{found.flow}: no dead letter" + ("" if all_states else " waits"))
         return
+    is_tried = any(one.attempt for one in shown)
     rows = (
         (
             one.at[:19],
@@ -146,7 +151,9 @@ def _print(found: FlowLetters, *, all_states: bool) -> None:
             one.state,
             one.place,
             one.letter.reason,
+            *([f"{one.attempt[0][:19]}: {one.attempt[1]}" if one.attempt else ""] * is_tried),
         )
         for one in shown
     )
-    print_table(f"dead letters of {found.flow}", HEADINGS, rows)
+    headings = (*HEADINGS, "last attempt to copy it") if is_tried else HEADINGS
+    print_table(f"dead letters of {found.flow}", headings, rows)

@@ -152,6 +152,7 @@ def plan(
         raise click.UsageError("--topic is for --sample; write --sample 20 as well")
     config = load_config(file, clusters, is_whole=True)
     check_loops(config)
+    of_file = {flow.flow: flow for flow in config.flows}
     config = in_force(config)
     flows = chosen_flows(config, name) if config.flows or name else ()
     storage = storage_for(config.access)
@@ -159,7 +160,11 @@ def plan(
         wanted = SampleRequest(records, topic) if records else None
         changes = steerings(config.access, [flow.flow for flow in flows])
         plans = [
-            replace(_plan(config, flow, state, wanted), steering=changes[flow.flow])
+            replace(
+                _plan(config, flow, state, wanted),
+                paused=changes[flow.flow].paused,
+                changes=changes[flow.flow].with_effect(of_file[flow.flow]),
+            )
             for flow in flows
         ]
     if as_json:
@@ -221,7 +226,7 @@ def _print(plan: FlowPlan) -> None:
     print_table(f"{flow}", HEADINGS, rows)
     changes = [
         (str(change.number), change.text, change.by, change.at, change.reason)
-        for change in plan.steering.in_force
+        for change in plan.changes
     ]
     table(f"changes of {flow} by operators", CHANGE_HEADINGS, changes)
     left_out = plan.topics.left_out.items()
@@ -256,7 +261,7 @@ def _print(plan: FlowPlan) -> None:
 
 
 def _to_do(plan: FlowPlan, start: PartitionStart) -> str:
-    if plan.steering.paused.covers(start.partition):
+    if plan.paused.covers(start.partition):
         return "nothing: paused"
     remote = plan.topics.topics[start.partition.topic]
     if remote in plan.topics.grow:

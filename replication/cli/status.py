@@ -23,7 +23,7 @@ from replication.cli.options import (
     print_table,
     say,
 )
-from replication.config.changes import NO_CHANGES, Overrides
+from replication.config.changes import Change
 from replication.config.file import load_config
 from replication.config.limits import bytes_text, records_text
 from replication.config.tree import MirrorConfig
@@ -285,29 +285,31 @@ def status(
                 _show(found, changes, as_json=as_json)
 
 
-def _changes(config: MirrorConfig, flows: Sequence[Flow]) -> dict[Flow, Overrides]:
+def _changes(config: MirrorConfig, flows: Sequence[Flow]) -> dict[Flow, tuple[Change, ...]]:
     """Returns what operators have changed of *flows*; nothing where that cannot be read."""
     try:
-        return steerings(config.access, flows)
+        found = steerings(config.access, flows)
     except ReplicationError as error:
         say(f"what operators have changed is not known: {error}", err=True)
         return {}
+    of_file = {each.flow: each for each in config.flows}
+    return {flow: found[flow].with_effect(of_file[flow]) for flow in flows}
 
 
 def _show(
-    answers: Sequence[FlowAnswer], changes: Mapping[Flow, Overrides], *, as_json: bool
+    answers: Sequence[FlowAnswer], changes: Mapping[Flow, Sequence[Change]], *, as_json: bool
 ) -> None:
     if as_json:
-        of_flows = {flow: map(changed, found.in_force) for flow, found in changes.items()}
         documents = [
-            {**one.document(), "changes": list(of_flows.get(one.flow, ()))} for one in answers
+            {**one.document(), "changes": [changed(each) for each in changes.get(one.flow, ())]}
+            for one in answers
         ]
         print_json({"flows": documents})
         return
     for one in answers:
         for line in flow_lines(one):
             say(line)
-        for change in changes.get(one.flow, NO_CHANGES).in_force:
+        for change in changes.get(one.flow, ()):
             say(f"  changed: {change.text} (number {change.number}, by {change.origin})")
         if one.by_tables is not None and one.by_tables.troubles:
             rows = _cells(one.by_tables.troubles)

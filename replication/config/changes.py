@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal, cast, get_args
 
-from replication.config.limits import Limit, LimitError, merge
+from replication.config.limits import NO_LIMIT, Limit, LimitError, merge
 from replication.config.tree import FlowConfig
 from replication.foreign_json import AS_TEXT, in_json, read_json, to_json
 from replication.mm2.filters import NameFilter, impossible, pattern_problem
@@ -104,6 +104,8 @@ class Change:
     def text(self) -> str:
         """What it changes, in the words of the command line."""
         items = [str(int(each[:_DIGITS])) if self.what == "undo" else each for each in self.items]
+        if self.what == "limit":  # a rate of 0 is one that it does not have
+            items = [each for each in items if not each.endswith("=0")] or [NO_LIMIT]
         words = " ".join(items) or ("the whole flow" if self.what in _PAUSES else "")
         scope = f" for topics {self.scope}" if self.scope else ""
         return f"{self.what} {words}{scope}".strip()
@@ -450,7 +452,10 @@ class _Deciding:
 
 
 def _is_idle(change: Change, config: FlowConfig) -> bool:
-    """Returns whether an edit asks only for what the file of *config* has by itself."""
+    """Returns whether *change* asks only for what the file of *config* has by itself."""
+    if change.what == "limit":
+        limit = Limit.of_items(change.items, change.scope or None)
+        return merge([*config.limits, limit]) == merge(config.limits)
     if change.what not in EDITS:
         return False
     name, is_in = EDITS[change.what]

@@ -21,6 +21,9 @@ _UNITS_OF_MEMORY: Final = {"KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
 _AMOUNT: Final = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([A-Za-z]*)(?:/s)?")
 _ITEM: Final = re.compile(r"(bytes|records)=([0-9]{1,18})")
 _PAUSE: Final = "pause instead"
+NO_LIMIT: Final = "none"
+"""What an operator writes in place of rates, so that a limit ends."""
+
 _Shown = Callable[[float], str]
 
 
@@ -51,7 +54,8 @@ class Limit:
             match = _ITEM.fullmatch(item)
             if match is None:
                 raise LimitError(
-                    f"{item!r}: write bytes=N or records=N, for example bytes=20000000"
+                    f"{item!r}: write bytes=N or records=N, for example bytes=20000000; to end a "
+                    f"limit, write {NO_LIMIT} (limit --none) and nothing else"
                 )
             if match[1] in found:
                 raise LimitError(f"{match[1]} is given twice: write one rate")
@@ -62,8 +66,10 @@ class Limit:
 
     @property
     def items(self) -> tuple[str, ...]:
-        """The items of the change that says this limit; 0 for none."""
-        return (f"bytes={self.bytes_per_second or 0}", f"records={self.records_per_second or 0}")
+        """The items of the change that says this limit; 0 for both rates if there is none."""
+        rates = {"bytes": self.bytes_per_second, "records": self.records_per_second}
+        given = {name: rate for name, rate in rates.items() if rate} or dict.fromkeys(rates, 0)
+        return tuple(f"{name}={rate}" for name, rate in given.items())
 
     @property
     def is_none(self) -> bool:
@@ -118,6 +124,25 @@ def parse_records(text: str) -> int:
     """
     units = {"RECORD": 1, "RECORDS": 1}
     return _rate(text, units, "5000", LEAST_RECORDS, records_text)
+
+
+def parse_limit(items: Iterable[str], topics: str | None = None) -> Limit:
+    """Returns the limit that an operator asks for: ``bytes=20MB``, ``records=5000``, or ``none``.
+
+    A rate of 0 is refused: it might mean no limit, and nothing at all.
+
+    Raises:
+        LimitError: It cannot be.
+    """
+    asked = tuple(items)
+    return Limit.of_items(() if asked == (NO_LIMIT,) else map(_plain, asked), topics)
+
+
+def _plain(item: str) -> str:
+    """Returns an item of a limit with a plain number; one that is something else as it is."""
+    name, _, rate = item.partition("=")
+    parse = {"bytes": parse_bytes, "records": parse_records}.get(name)
+    return item if parse is None else f"{name}={parse(rate)}"
 
 
 def parse_topics_limit(item: str) -> Limit:
@@ -181,8 +206,9 @@ def _rate(text: str, units: Mapping[str, int], example: str, least: int, shown: 
     rate = Fraction(match[1]) * units.get(unit, 1)
     if rate < least:
         raise LimitError(
-            f"{text.strip()} is below the lowest limit, {shown(least)}: {_PAUSE}, or leave it out "
-            "for no limit"
+            f"{text.strip()} is below the lowest limit, {shown(least)}: {_PAUSE}; for no limit "
+            f"leave the key out, and end the limit of a running flow with limit --none (by REST "
+            f"the item {NO_LIMIT})"
         )
     if rate > MOST_RATE:
         raise LimitError(f"write {shown(MOST_RATE)} or less")

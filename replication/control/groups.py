@@ -26,6 +26,7 @@ from replication.model import Committed, TopicPartition
 from replication.offsets.map import fields
 from replication.state.cluster_ids import check_ids, check_topics, stored_ids, stored_topics
 from replication.state.table_reader import OffsetReader
+from replication.topics.selection import uncopied_reads
 from replication.upkeep.groups import checkpoints_topic, read_checkpoints, translate_groups
 
 # What a command reads of one flow: its clusters, their groups, and its offset map.
@@ -204,13 +205,14 @@ def source_positions(
         known = {*known, *(group for group, _ in checkpoints)}
     with view.open_groups(view.config.source) as source:
         found = read_groups(view.source, source, is_wanted, known)
+    uncopied = uncopied_reads(view.config, found.committed)
     translated = translate_groups(
         view.config, view.source, view.target, found.committed, view.offsets.maps
     )
     positions = (*translated.positions, *translated.untranslated)
     in_order = sorted(positions, key=lambda position: (position.group, position.upstream))
     partly = _partly_committed(view.source, in_order)
-    return in_order, (*view.doubts, *found.problems, *partly)
+    return in_order, (*view.doubts, *found.problems, *uncopied, *partly)
 
 
 def _partly_committed(source: Cluster, positions: Iterable[GroupPosition]) -> list[str]:

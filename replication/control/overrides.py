@@ -23,6 +23,7 @@ from replication.config.changes import (
     problems_of,
 )
 from replication.config.checks import endless_loops
+from replication.config.limits import Limit
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import closest
 from replication.control.changed import known_in_force
@@ -158,6 +159,8 @@ def _without_effect(steered: FlowOverrides, change: Change) -> Iterator[str]:
         yield from _not_paused(steered, change)
     elif change.what in HOLDS:
         yield from _not_held(steered, change)
+    elif change.what == "limit":
+        yield from _not_limited(steered, change)
 
 
 def _not_paused(steered: FlowOverrides, change: Change) -> Iterator[str]:
@@ -188,6 +191,16 @@ def _not_held(steered: FlowOverrides, change: Change) -> Iterator[str]:
             near = closest(item, held)
             there = f"{', '.join(held)} {'do' if held[1:] else 'does'}" if held else "nothing does"
             yield f"{item} does not hold the flow; {f'did you mean {near}?' if near else there}"
+
+
+def _not_limited(steered: FlowOverrides, change: Change) -> Iterator[str]:
+    """Yields that *change* would end a limit of which there is none."""
+    scopes = [limit.topics or "" for limit in steered.config.limits]
+    if Limit.of_items(change.items).is_none and change.scope not in scopes:
+        near = closest(change.scope, scopes)
+        there = ", ".join(str(limit) for limit in steered.config.limits) or "nothing is limited"
+        what = repr(change.scope) if change.scope else "the flow as a whole"
+        yield f"{what} has no limit; {f'did you mean {near!r}?' if near else there}"
 
 
 def _what_is(steered: FlowOverrides) -> str:

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
 from typing import Annotated, Final, Literal
 
-from replication.config.changes import NO_CHANGES, Overrides
+from replication.config.changes import NOTHING_PAUSED, Change, Paused
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
 from replication.control.changed import changed
@@ -48,7 +48,7 @@ from replication.positions.survey import Counted, Realigned, Survey, move_all, r
 from replication.state.dead_letters import WaitingLetters
 from replication.topics.acls import YOURS, AclHistory, AclPlan
 from replication.topics.configs import SyncHistory
-from replication.topics.selection import group_notes, names_groups, writers_of
+from replication.topics.selection import group_notes, names_groups, uncopied_reads, writers_of
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.faults import REPLICATION_FACTOR, TopicCause, TopicFault, causes_of
 from replication.upkeep.prepare import (
@@ -241,7 +241,8 @@ class FlowPlan:
         unwritable: Why remote topics take no records now, by upstream names.
         lacking: What the user may not do with topics.
         sample: What its transforms make of some records, where that was asked for.
-        steering: What operators have changed of the flow, as *config* has it already.
+        paused: What operators let stand still.
+        changes: What they have changed of the flow, as *config* has it already.
         letters: Records that could not be copied, and wait.
         causes: Why topics, internal ones included, would not be created or copied.
     """
@@ -257,7 +258,8 @@ class FlowPlan:
     unwritable: Mapping[str, str] = field(default_factory=dict)
     lacking: tuple[MissingRight, ...] = ()
     sample: FlowSample | None = None
-    steering: Overrides = NO_CHANGES
+    paused: Paused = NOTHING_PAUSED
+    changes: tuple[Change, ...] = ()
     letters: tuple[WaitingLetters, ...] = ()
     causes: tuple[TopicCause, ...] = ()
 
@@ -311,8 +313,8 @@ class FlowPlan:
                 for change in topic.changes
             ],
             "acls": list(acls),
-            "changes": [changed(change) for change in self.steering.in_force],
-            "paused": [str(tp) for tp in self.steering.paused.among(self.topics.partitions)],
+            "changes": [changed(change) for change in self.changes],
+            "paused": [str(tp) for tp in self.paused.among(self.topics.partitions)],
             "warnings": self.warnings,
             "problems": self.problems,
             **({"sample": self.sample.document()} if self.sample else {}),
@@ -433,13 +435,20 @@ def _acls(config: FlowConfig, history: AclHistory) -> tuple[AclPlan, tuple[str, 
 
 
 def _group_notes(config: FlowConfig) -> tuple[str, ...]:
-    """Returns which items of the lists of groups have no effect; why, if that cannot be known."""
+    """Returns which items of the lists of groups have no effect, and what groups read besides.
+
+    Why, if that cannot be known.
+    """
     groups, source = config.groups, config.source
-    if not names_groups(config) or not (groups.checkpoints_enabled or groups.sync_enabled):
+    if not (groups.checkpoints_enabled or groups.sync_enabled):
         return ()
     try:
         with Groups(shared_jvm(), source.alias, source.admin) as found:
-            return tuple(group_notes(config, found.states().keys()))
+            names = found.states().keys()
+            notes = group_notes(config, names) if names_groups(config) else ()
+            committed, failures = found.readable(filter(groups.accepts, names))
+            unread = [f"what group {name} reads is unknown: {failures[name]}" for name in failures]
+            return (*notes, *uncopied_reads(config, committed), *unread)
     except ReplicationError as error:
         return (f"the lists of groups are not compared: {error}",)
 

@@ -7,9 +7,10 @@ flow while its source is down is a good idea.
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Annotated
+from typing import Annotated, Final
 
 from replication.config.changes import Change, Overrides, partition_of
+from replication.config.limits import Limit
 from replication.config.tree import FlowConfig, MirrorConfig
 from replication.config.values import MissingValueError, closest
 from replication.control.overrides import FlowOverrides
@@ -19,12 +20,16 @@ from replication.foreign_json import AS_TEXT, in_json
 from replication.kafka.cluster import Cluster, distinct_ids, open_clusters
 from replication.kafka.consumer_groups import Groups
 from replication.kafka.jvm import shared_jvm
-from replication.mm2.filters import NameFilter
+from replication.mm2.filters import PLAIN, NameFilter
 from replication.model import TopicPartition
 from replication.positions.expire import find_at_risk
 from replication.state.readers import is_quick, open_reader
 from replication.topics.selection import remote_topics, writers_of
 from replication.topics.topic_plan import find_topic_loops
+
+ANYWAY: Final = (
+    "for a topic that is still to come, write --anyway, by REST anyway: true, on the page tick it"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,12 @@ class Effect:
 
 
 def preview(
-    mirror: MirrorConfig, steered: FlowOverrides, change: Change, *, may_start_spark: bool = True
+    mirror: MirrorConfig,
+    steered: FlowOverrides,
+    change: Change,
+    *,
+    may_start_spark: bool = True,
+    anyway: bool = False,
 ) -> Effect:
     """Returns what *change* would do; what is not known is among its warnings.
 
@@ -63,9 +73,11 @@ def preview(
         steered: The flow as it is.
         change: The change.
         may_start_spark: Whether the offset map may be read where that needs Spark.
+        anyway: Whether a pause or a limit may name a topic that the flow does not copy now.
 
     Raises:
-        ConfigError: It pauses a partition that its topic does not have.
+        ConfigError: It pauses a partition that its topic does not have, or is for a topic that the
+            flow does not copy.
     """
     after = steered.after(change)
     before, then = steered.config, after.overlaid(steered.configured)
@@ -83,11 +95,14 @@ def preview(
             effect = _groups((before, then), change, effect)
         if after.paused != steered.steering.paused:
             known = mirror if may_start_spark or is_quick(mirror.access) else None
-            effect = _pauses(known, (steered, after), change, effect)
-        if change.what == "limit" and change.scope:
+            effect = _pauses(known, (steered, after), effect)
+        if items := _topics_of(change):
             with Cluster(then.source.alias, then.source.admin) as source:
                 names = remote_topics(then, source.topic_names())
-            idle = unmatched([change.scope], names, "topic that the flow copies")
+            idle = unmatched(items, names, "topic that the flow copies")
+            plain = unmatched(filter(PLAIN.fullmatch, items), names, "topic that the flow copies")
+            if plain and not anyway:
+                raise ConfigError(change.what, [f"{text}; {ANYWAY}" for text in plain])
             effect = replace(effect, warnings=(*effect.warnings, *idle))
     except ReplicationError as error:
         if isinstance(error, ConfigError) and not isinstance(error, MissingValueError):
@@ -95,6 +110,14 @@ def preview(
         text = f"what else this does is not known: {error}"
         effect = replace(effect, warnings=(*effect.warnings, text))
     return effect
+
+
+def _topics_of(change: Change) -> list[str]:
+    """Returns the names and regexes of topics that *change* pauses or limits from now on."""
+    if change.what == "pause":
+        return [item for item in change.items if partition_of(item) is None]
+    is_new_limit = change.what == "limit" and not Limit.of_items(change.items).is_none
+    return [change.scope] if is_new_limit and change.scope else []
 
 
 def _still_paused(steered: FlowOverrides, after: Overrides, change: Change) -> tuple[str, ...]:
@@ -178,7 +201,6 @@ def _groups(configs: tuple[FlowConfig, FlowConfig], change: Change, effect: Effe
 def _pauses(
     mirror: MirrorConfig | None,
     configs: tuple[FlowOverrides, Overrides],
-    change: Change,
     effect: Effect,
 ) -> Effect:
     before, after = configs
@@ -195,9 +217,6 @@ def _pauses(
         )
         old, new = (set(each.paused.among(partitions)) for each in (before.steering, after))
         warnings = _at_risk(mirror, then, source, new - old)
-    if change.what == "pause":
-        named = [item for item in change.items if partition_of(item) is None]
-        warnings += unmatched(named, topics, "topic that the flow copies")
     return replace(
         effect,
         pauses=tuple(sorted(new - old)),

@@ -64,6 +64,17 @@ class TopicSample:
         outcomes = [one.outcome for one in self.records]
         return {name: outcomes.count(name) for name in ("same", "changed", "dropped", "error")}
 
+    @property
+    def problems(self) -> Iterator[str]:
+        """How many records fail, or become something else each time, and the first of them."""
+        failing = [(one, one.error) for one in self.records if one.error]
+        differing = [(one, _difference(one)) for one in self.records if one.differing]
+        for what, found in (("fail", failing), ("differ", differing)):
+            for one, text in found[:1]:
+                many = f"{len(found)} of {len(self.records)} records of the sample {what}"
+                place = f"{one.partition} offset {one.offset}"
+                yield f"{self.topic}: {many}, the first: {place}: {text}"
+
 
 @dataclass(frozen=True, slots=True)
 class FlowSample:
@@ -76,12 +87,7 @@ class FlowSample:
     @property
     def problems(self) -> tuple[str, ...]:
         """Why topics would be set aside, or their copies could not be compared, a line each."""
-        return tuple(
-            f"{one.partition} offset {one.offset}: {text}"
-            for topic in self.topics
-            for one in topic.records
-            for text in _problems(one)
-        )
+        return tuple(text for topic in self.topics for text in topic.problems)
 
     def document(self) -> dict[str, object]:
         """Returns what a command prints as JSON."""
@@ -191,15 +197,12 @@ def _windows(
     return windows
 
 
-def _problems(one: Sampled) -> Iterator[str]:
-    if one.error:
-        yield one.error
-    if one.differing:
-        parts = " and ".join(one.differing)
-        yield (
-            f"two evaluations differ in the {parts}: after a restart its copy would not be found "
-            "again; write an expression that gives the same each time"
-        )
+def _difference(one: Sampled) -> str:
+    parts = " and ".join(one.differing)
+    return (
+        f"two evaluations differ in the {parts}: after a restart its copy would not be found "
+        "again; write an expression that gives the same each time"
+    )
 
 
 def _document(one: Sampled) -> dict[str, object]:

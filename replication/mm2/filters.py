@@ -67,6 +67,9 @@ LEGAL: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._
 An ACL of all topics has the name ``*``, which the lists of topics select or exclude as well.
 """
 
+PLAIN: Final = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
+"""A name that somebody has written out; a regex may have the form of one as well."""
+
 COMMENT: Final = re.compile(r"\s[#!]")
 _QUOTES: Final = ('"', "'")
 

@@ -16,7 +16,7 @@ from fastapi import APIRouter, BackgroundTasks, Path, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, field_validator
 
 from replication.config.changes import LONGEST_REASON, MOST_ITEMS, Change, Order
-from replication.config.limits import LimitError, parse_bytes, parse_records
+from replication.config.limits import LimitError, parse_limit
 from replication.config.tree import FlowConfig
 from replication.control.changed import changed, in_force
 from replication.control.overrides import (
@@ -343,9 +343,12 @@ class ChangeOrder(Stop):
         default_factory=list,
         max_length=MOST_ITEMS,
         description="Names or regexes; of a pause also clicks:3, and none is the whole flow; of a "
-        "hold the name of an operation; of a limit bytes=20MB and records=5000, 0 for none.",
+        "hold the name of an operation; of a limit bytes=20MB and records=5000, or none.",
     )
     scope: str = Field("", max_length=LONGEST_REASON, description="The topics of a limit.")
+    anyway: bool = Field(
+        False, description="Also pause or limit a topic that the flow does not copy yet."
+    )
 
 
 @router.get(
@@ -369,14 +372,15 @@ def change(request: Request, flow: OneFlow, asked: Asked, wanted: ChangeOrder) -
 
     def new(steered: FlowOverrides) -> Change:
         try:
-            items = map(_rate, wanted.items) if wanted.what == "limit" else wanted.items
+            is_limit = wanted.what == "limit"
+            items = parse_limit(wanted.items).items if is_limit else wanted.items
             return new_change(
                 steered.flow, wanted.what, tuple(items), scope=wanted.scope, reason=wanted.reason
             )
         except LimitError as error:
             raise ProblemError(422, "configuration", str(error)) from None
 
-    return _carry_out(request, flow, asked, wanted, new)
+    return _carry_out(request, flow, asked, wanted, new, anyway=wanted.anyway)
 
 
 @router.post(
@@ -451,20 +455,14 @@ def _doubts(asked: Questions) -> list[str]:
     return []
 
 
-def _rate(item: str) -> str:
-    """Returns an item of a limit with a plain number; one that is something else as it is."""
-    name, _, rate = item.partition("=")
-    if rate == "0" or name not in {"bytes", "records"}:
-        return item
-    return f"{name}={parse_bytes(rate) if name == 'bytes' else parse_records(rate)}"
-
-
 def _carry_out(
     request: Request,
     flow: FlowConfig,
     asked: Questions,
     wanted: Stop,
     new: Callable[[FlowOverrides], Change],
+    *,
+    anyway: bool = False,
 ) -> dict[str, Any]:
     given = Instruction(request, flow, wanted)
     # Imported here because it imports Spark, which a server does not start
@@ -473,7 +471,9 @@ def _carry_out(
     with open_steered(asked.config, flow) as steered:
         change = replace(new(steered), by=given.by)
         check(steered, change)
-        effect = preview(in_force(asked.config), steered, change, may_start_spark=False)
+        effect = preview(
+            in_force(asked.config), steered, change, may_start_spark=False, anyway=anyway
+        )
         doubts = _doubts(asked)  # before the change, which makes a folder
         made: Change | None = None
         others: list[Change] = []

@@ -477,6 +477,7 @@ async def change(request: Request, flow: OneFlow, asked: Asked) -> Response:
         "what": form.get("what", ""),
         "items": [item for item in items if item],
         "scope": form.get("scope", "").strip(),
+        "anyway": "anyway" in form,
     }
     wanted = _valid(changes.ChangeOrder, {**given, **_why(form)})
     return await _shown(request, form, lambda: changes.change(request, flow, asked, wanted))

@@ -6,8 +6,8 @@ place in the row, one in the table its content.
 
 import json
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
@@ -40,6 +40,16 @@ WAITING: Final = """
 """
 """How many letters wait, without their content."""
 
+ATTEMPTS: Final = """
+    WITH ranked AS (
+      SELECT topic, `partition`, offset_from, at, text,
+        row_number() OVER (PARTITION BY topic, `partition`, offset_from ORDER BY at DESC) AS age
+      FROM {{table}} WHERE flow = {flow} AND kind = 'dead-letter-not-copied'
+    )
+    SELECT topic, `partition`, offset_from, at, text FROM ranked WHERE age = 1
+"""
+"""Of the events, the last attempt to copy each letter that was in vain."""
+
 LetterState = Literal["waiting", "copied"]
 
 
@@ -52,12 +62,14 @@ class KeptLetter:
         place: `TABLE`, or topic, partition and offset of the letter on the target.
         state: Whether it waits, or was copied again.
         at: When, as ISO 8601.
+        attempt: When somebody last wanted it copied in vain, and why; None if nobody did.
     """
 
     letter: DeadLetter
     place: str
     state: LetterState
     at: str
+    attempt: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +110,27 @@ def letters_of(reader: StateReader, flow: Flow) -> list[KeptLetter]:
     """
     rows = reader.newest(DEAD_LETTERS, flow, KEYS, ["at"])
     return [_kept(flow, row) for row in sorted(rows, key=lambda row: row["at"])]
+
+
+def with_attempts(
+    reader: StateReader, flow: Flow, letters: Iterable[KeptLetter]
+) -> list[KeptLetter]:
+    """Returns *letters* of *flow*, each with the last attempt to copy it that was in vain.
+
+    Raises:
+        StateError: The events cannot be read.
+    """
+    rows = reader.query("events", ATTEMPTS.format(flow=literal(flow)))
+    found = {
+        (row["topic"], row["partition"], row["offset_from"]): (row["at"].isoformat(), row["text"])
+        for row in rows
+    }
+    attempts = ((one, found.get((*one.letter.id.at, one.letter.id.offset))) for one in letters)
+    # an earlier one is of a letter of another topic of this name
+    return [
+        replace(one, attempt=attempt) if attempt and attempt[0] >= one.at else one
+        for one, attempt in attempts
+    ]
 
 
 def row_of(letter: DeadLetter, place: str, state: LetterState) -> dict[str, Any]:

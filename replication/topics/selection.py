@@ -1,6 +1,7 @@
 """Which topics a flow replicates, and under which remote names. Pure."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from replication.config.keys import KEYS
@@ -8,7 +9,7 @@ from replication.config.tree import FlowConfig
 from replication.config.values import items
 from replication.mm2.filters import NameFilter
 from replication.mm2.policy import CustomPolicy, is_cycle
-from replication.model import Flow
+from replication.model import Flow, TopicPartition
 
 LONGEST_NAME = 249
 """Kafka's limit for the name of a topic, in characters."""
@@ -205,6 +206,45 @@ def group_notes(config: FlowConfig, names: Collection[str]) -> Iterator[str]:
             f"{item!r} in the list groups.exclude of {config.flow} excludes no group of {source}: "
             f"{_why_no_group(source)}"
         )
+
+
+def uncopied_reads(
+    config: FlowConfig, committed: Mapping[str, Iterable[TopicPartition]]
+) -> Iterator[str]:
+    """Yields a line for the groups that read topics which the flow does not copy.
+
+    They find no position there on the target. A group that reads none of the flow's topics is
+    named if the lists name groups: else it is only one of the source's many. Copies of the
+    target's own topics are there already.
+
+    Args:
+        config: The flow.
+        committed: Where each selected group has committed, by group.
+    """
+    flow, policy = config.flow, config.policy
+    groups = defaultdict[tuple[str, ...], list[str]](list)
+    for group, partitions in sorted(committed.items()):
+        topics = {tp.topic for tp in partitions}
+        copied = replicated_topics(config, topics)
+        left = [
+            topic
+            for topic in sorted(topics.difference(copied))
+            if not is_internal(config, topic)
+            and not is_cycle(policy, topic, source=flow.source, target=flow.target)
+        ]
+        if left and (copied or names_groups(config)):
+            groups[tuple(left)].append(group)
+    for uncopied, names in groups.items():
+        yield (
+            f"group {_some(names)} reads {_some(uncopied)} on {flow.source}, which {flow} does not "
+            "copy: no position is translated there; add it to the list topics, or the group to "
+            "groups.exclude"
+        )
+
+
+def _some(names: Sequence[str], most: int = 5) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def _why_no_group(source: str) -> str:

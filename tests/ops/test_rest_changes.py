@@ -121,6 +121,11 @@ def test_the_history_says_who_why_and_what_a_process_follows(steered: FlowOverri
         ({"what": "resume"}, "the flow is not paused as a whole"),
         ({"what": "pause", "scope": "clicks"}, "only a limit has a scope"),
         ({"what": "limit", "items": ["bytes=1"]}, "below the lowest limit"),
+        (
+            {"what": "limit", "items": ["bytes=0"]},
+            "end the limit of a running flow with",
+        ),
+        ({"what": "limit", "items": ["none"]}, "the flow as a whole has no limit"),
         ({"what": "limit", "items": ["bytes=fast"]}, "is no rate"),
         ({"what": "limit", "items": ["speed=5"]}, "write bytes=N or records=N"),
         ({"what": "limit", "items": ["bytes=5MB", "bytes=9MB"]}, "bytes is given twice"),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
+from replication.config.file import load_config
 from replication.control.overrides import new_change
 from replication.control.preview import unmatched
 from replication.model import Flow
@@ -69,7 +70,9 @@ def limit(file: Path, size: str) -> Result:
         (("hold", "x" * 101), "at most 100"),
         (("release", "dr-1"), "dr-1 does not hold the flow; nothing does"),
         (("limit", "--bytes", "1"), "below the lowest limit"),
-        (("limit", "--records", "0"), "below the lowest limit"),
+        (("limit", "--records", "0"), "end the limit of a running flow with limit --none"),
+        (("limit", "--none"), "the flow as a whole has no limit; nothing is limited"),
+        (("limit", "--none", "--topic", "clicks"), "'clicks' has no limit"),
         (("limit", "--bytes", "fast"), "is no rate"),
         (("limit",), "write --bytes, --records or both, or --none"),
         (("limit", "--none", "--bytes", "5MB"), "write --bytes, --records or both, or --none"),
@@ -85,6 +88,21 @@ def test_what_cannot_be_done_is_refused(file: Path, arguments: tuple[str, ...], 
     assert refused.exit_code == 2
     assert says in refused.output.replace("\n", " ")
     assert changes(file).read().changes == ()
+
+
+def test_a_limit_that_has_ended_leaves_no_change_in_force(file: Path) -> None:
+    ok(run("limit", file, "--bytes", "5MB", "--wait", 0))
+    steering = changes(file).read()
+    (configured,) = load_config(str(file)).flows
+    limited = steering.with_effect(configured)
+    ok(run("limit", file, "--none", "--wait", 0))
+
+    assert [each.text for each in limited] == ["limit bytes=5000000"]
+    assert changes(file).read().with_effect(configured) == ()
+    found = json.loads(ok(run("history", file, "--json")).output)["changes"]
+    states = ["replaced by a later change", "without effect: the file says the same"]
+    assert [each["state"] for each in found] == states
+    assert "limit none" in ok(run("history", file)).output
 
 
 def test_a_flow_must_be_named_where_the_file_has_several(tmp_path: Path) -> None:
@@ -205,7 +223,7 @@ def test_a_dry_run_changes_nothing_and_says_so(file: Path) -> None:
     as_json = ok(run("limit", file, "--bytes", "5MB", "--dry-run", "--json"))
 
     assert "dry run: nothing is changed" in shown.output
-    assert json.loads(as_json.output)["items"] == ["bytes=5000000", "records=0"]
+    assert json.loads(as_json.output)["items"] == ["bytes=5000000"]
     assert changes(file).read().changes == ()
 
 

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -75,6 +76,26 @@ def test_what_waits_is_shown_and_with_all_what_was_copied(file: Path) -> None:
         ("payments", 9): ("copied", "A.payments 0 4"),
     }
     assert "no dead letter waits" in run(file, "--topic", "payments").output
+
+
+def test_the_last_attempt_to_copy_a_letter_is_shown(file: Path, tmp_path: Path) -> None:
+    events = LocalTable(tmp_path / "state" / "events")
+    now, before = datetime.now(timezone.utc), datetime(2020, 1, 1, tzinfo=timezone.utc)
+    for one, at, kind, text in (
+        (LARGE, now, "dead-letter-not-copied", "too large still"),
+        (LARGE, before, "dead-letter-not-copied", "too large"),
+        (LARGE, now, "dead-letter", "another event"),
+        (DAMAGED, before, "dead-letter-not-copied", "of another topic of this name"),
+    ):
+        place = {"topic": one.topic, "partition": one.partition, "offset_from": one.offset}
+        row = {"flow": str(FLOW), "at": at, "kind": kind, "text": text, **place}
+        events.append([row], SCHEMAS["events"])
+
+    found = json.loads(run(file, "--all", "--json").output)["letters"]
+
+    attempts = {row["offset"]: row["attempt"] and row["attempt"]["text"] for row in found}
+    assert attempts == {7: "too large still", 8: None, 9: None}
+    assert "last attempt" in run(file).output.replace("\n", " ")
 
 
 def test_what_waits_is_counted_by_topic_and_place(file: Path, tmp_path: Path) -> None:

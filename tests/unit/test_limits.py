@@ -15,6 +15,7 @@ from replication.config.limits import (
     bytes_text,
     merge,
     parse_bytes,
+    parse_limit,
     parse_records,
     parse_topics_limit,
 )
@@ -114,6 +115,32 @@ def test_the_items_of_a_change_say_the_same_limit(limit: Limit) -> None:
 
 
 @pytest.mark.parametrize(
+    ("items", "limit"),
+    [
+        (["none"], Limit()),
+        (["bytes=20MB"], Limit(None, 20_000_000)),
+        (["records=5/s", "bytes=1KB"], Limit(None, 1_000, 5)),
+    ],
+)
+def test_an_operator_says_rates_or_none(items: list[str], limit: Limit) -> None:
+    assert parse_limit(items) == limit
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        (["bytes=0"], "limit --none"),
+        (["bytes=5MB", "records=0"], "limit --none"),
+        (["none", "bytes=5MB"], "write none .* and nothing else"),
+        (["bytes=fast"], "is no rate"),
+    ],
+)
+def test_a_rate_of_nothing_is_not_taken_for_no_limit(items: list[str], text: str) -> None:
+    with pytest.raises(LimitError, match=text):
+        parse_limit(items)
+
+
+@pytest.mark.parametrize(
     ("items", "text"),
     [
         (["bytes=1"], "pause instead"),
@@ -175,7 +202,8 @@ def test_a_wrong_limit_is_said_before_spark_starts_with_its_key() -> None:
     assert sorted(problems_of({**ONE_FLOW, **wrong})) == [
         (
             "A->B.replication.limit.bytes.per.second: 1 is below the lowest limit, 1 KB/s: pause "
-            "instead, or leave it out for no limit"
+            "instead; for no limit leave the key out, and end the limit of a running flow with "
+            "limit --none (by REST the item none)"
         ),
         "replication.limit.records.per.second: 'many' is no rate: write for example 5000",
         "replication.limit.topics: 'a' has two limits",

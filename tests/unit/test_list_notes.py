@@ -3,12 +3,14 @@
 import pytest
 
 from replication.config.tree import FlowConfig
+from replication.model import TopicPartition
 from replication.topics.selection import (
     aliased_topics,
     group_notes,
     replicated_topics,
     setting_notes,
     topic_notes,
+    uncopied_reads,
 )
 from tests.support.settings import ONE_FLOW, parse_settings
 
@@ -87,6 +89,33 @@ def test_items_of_the_lists_of_groups(settings: dict[str, str], phrases: list[st
 
 def test_the_default_of_groups_is_no_news_where_there_is_no_group() -> None:
     assert list(group_notes(flow(), [])) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "phrases"),
+    [
+        pytest.param(
+            {"topics": "orders"},
+            ["group audit, billing reads refunds on A, which A->B does not copy"],
+            id="of all groups those that read both",
+        ),
+        pytest.param(
+            {"topics": "orders", "groups": ".*ing, audit"},
+            ["group audit, billing reads refunds", "group shipping reads parcels on A"],
+            id="of named groups all",
+        ),
+        pytest.param({"topics": ".*"}, [], id="all is copied"),
+    ],
+)
+def test_groups_that_read_what_is_not_copied(settings: dict[str, str], phrases: list[str]) -> None:
+    read = {"billing": ["orders", "refunds", "B.back"], "audit": ["orders", "refunds"]}
+    read |= {"shipping": ["parcels", "mm2-x.internal"], "empty": []}
+    committed = {group: [TopicPartition(name, 0) for name in read[group]] for group in read}
+
+    notes = list(uncopied_reads(flow(**settings), committed))
+
+    assert len(notes) == len(phrases), notes
+    assert all(phrase in note for phrase, note in zip(phrases, notes, strict=True))
 
 
 def test_items_of_the_excluded_settings() -> None:

@@ -26,15 +26,18 @@ RECORDS = (
 )
 
 
-def test_errors_and_differences_are_problems_and_dropped_records_are_none() -> None:
-    sample = FlowSample(Flow("A", "B"), (TopicSample("orders", ("mask",), RECORDS),))
+def test_of_a_topic_it_is_said_how_many_fail_and_the_first_of_them() -> None:
+    records = (*RECORDS, sampled(7, "error", "its value becomes NULL"))
+    sample = FlowSample(Flow("A", "B"), (TopicSample("orders", ("mask",), records),))
 
-    assert [problem.partition(":")[0] for problem in sample.problems] == [
-        "orders-2 offset 4",
-        "orders-2 offset 6",
-    ]
-    assert "two evaluations differ in the key and value" in sample.problems[0]
-    assert sample.topics[0].counts == {"same": 0, "changed": 1, "dropped": 1, "error": 1}
+    failing, differing = sample.problems
+    many = "orders: 2 of 4 records of the sample fail, the first: orders-2 offset 6: its filter is"
+    assert failing == f"{many} NULL"
+    assert differing.startswith(
+        "orders: 1 of 4 records of the sample differ, the first: orders-2 offset 4: two "
+        "evaluations differ in the key and value"
+    )
+    assert sample.topics[0].counts == {"same": 0, "changed": 1, "dropped": 1, "error": 2}
 
 
 def test_a_document_has_texts_as_they_are_and_other_bytes_in_base64() -> None:

@@ -125,6 +125,13 @@ class DeadLetterWriter:
         event = NewEvent("dead-letter-copied", text, "retry", columns)
         self._context.tables.record_events(self._flow, [event])
 
+    def say_waits(self, letter: DeadLetterId, reason: str) -> None:
+        """Records that *letter* was asked for and is not copied, and why."""
+        columns = {**letter.at._asdict(), "offset_from": letter.offset}
+        text = f"{letter} is not copied again: {reason}"
+        event = NewEvent("dead-letter-not-copied", text, "keep", columns)
+        self._context.tables.record_events(self._flow, [event])
+
     def write(self, record: SingleRecord) -> int:
         """Writes a record to the target while the lease is held; returns its offset."""
         self._context.tables.check()
@@ -261,16 +268,14 @@ class DeadLetterRetries:
             letters = self._box.letters()  # of an earlier request some may be copied by now
             for one in request.ids:
                 if not self._is_possible(one, plan, letters):
-                    text = f"{one} is no letter that waits, or its topic is not replicated now"
-                    self._context.log.warning("dead_letter_not_copied", text=text)
+                    self._box.say_waits(one, "it does not wait, or its topic is not replicated now")
             for one in dict.fromkeys(request.ids):
                 if not self._is_possible(one, plan, letters) or one.at not in at:
                     continue
                 if one.offset < at[one.at].upstream:
                     at[one.at] = self._copy(plan, letters[one], at[one.at], number)
                 else:  # killed before the map had passed it, so that it comes in its turn
-                    text = f"{one}: its record is still to be copied"
-                    self._context.log.warning("dead_letter_not_copied", text=text)
+                    self._box.say_waits(one, "its record is still to be copied")
             self._context.letter_requests.remove([request])
         return bool(requests)
 
@@ -282,14 +287,12 @@ class DeadLetterRetries:
         """Copies one letter to the end of its remote partition; returns where that ends then."""
         letter = self._box.content(kept)
         if letter is None or not letter.is_read:
-            text = f"{kept.letter.id}: its content is gone, or nobody could read it"
-            self._context.log.warning("dead_letter_not_copied", text=text)
+            self._box.say_waits(kept.letter.id, "its content is gone, or nobody could read it")
             return at
         try:
             tp, copied = letter.id.at, self._copy_of(letter)
         except SPARK_ERRORS as error:
-            text = f"{letter.id}: a transform still fails on it: {said(error)}"
-            self._context.log.warning("dead_letter_not_copied", text=text)
+            self._box.say_waits(letter.id, f"a transform still fails on it: {said(error)}")
             return at
         if copied is None:
             self._box.mark_copied(kept, "nowhere: it is left out")
@@ -305,8 +308,7 @@ class DeadLetterRetries:
         except CallError as error:
             if error.is_temporary:
                 raise
-            text = f"{letter.id}: {error}"
-            self._context.log.warning("dead_letter_not_copied", text=text)
+            self._box.say_waits(letter.id, str(error))
             return at
         end = Position(at.upstream, offset + 1)
         self._note(plan, kept, end, number)

@@ -192,12 +192,17 @@ def test_what_was_changed_holds_from_the_next_start_on(
     first, other = f"{topic_name}-a", f"{topic_name}-b"
     for topic in (first, other):
         fill(clusters[0], topic, 1, 10)
-    operator = Operator(write_config(tmp_path, clusters, first))
+    file = write_config(tmp_path, clusters, first)
+    operator = Operator(file)
     config = flow_config(*clusters, first)
 
+    refused = [
+        run("pause", file, "--topic", f"{first}x"),
+        run("limit", file, "--topic", f"{first}x", "--records", 5000),
+    ]
     misspelled = [
-        operator("pause", "--topic", f"{first}x", "--dry-run"),
-        operator("limit", "--topic", f"{first}x", "--records", 5000, "--dry-run"),
+        *refused,
+        operator("pause", "--topic", f"{first}x", "--anyway", "--dry-run"),
         operator("topics", "--exclude", f"{first}x", "--dry-run"),
     ]
     kept = operator("topics", "--add", other)
@@ -217,6 +222,7 @@ def test_what_was_changed_holds_from_the_next_start_on(
     RunningFlow(spark, tmp_path / "state", config, "drain").join()
 
     assert all(f"did you mean '{first}'?" in each.output for each in misspelled), misspelled
+    assert [each.exit_code for each in refused] == [2, 2]
     assert "kept: no process runs A->B" in kept.output
     assert while_paused == (0, 10)
     assert (while_all, while_held) == (0, 0)

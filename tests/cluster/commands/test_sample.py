@@ -79,9 +79,8 @@ def test_a_plan_shows_what_the_transforms_of_the_file_make_of_the_last_records(
     assert changed["after"] == {**changed["before"], "headers": [], "bytes": 17}
     assert binary["before"]["value"] == {"base64": "/wA="}
     assert (shown.exit_code, answer.exit_code) == (5, 5)
-    assert f"{topic_name}-0 offset 2: the transform eu-only fails: its filter is NULL" in (
-        shown.stderr
-    )
+    first = f"{topic_name}-0 offset 2: the transform eu-only fails: its filter is NULL"
+    assert f"{topic_name}: 3 of 5 records of the sample fail, the first: {first}" in shown.stderr
     assert f"{topic_name} through eu-only, mask: 1 changed, 1 dropped, 3 error" in shown.stdout
 
 
