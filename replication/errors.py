@@ -47,11 +47,13 @@ class ReplicationError(Exception):
         exit_code: That of a process that ends with it.
         code: A name for programs, which stays when the text is worded anew.
         command: What an operator may run next, where the text names a command.
+        partitions: Of how many partitions of a topic the text has a line each; 0 if of none.
     """
 
     exit_code = 1
     code = "internal"
     command = ""
+    partitions = 0
 
     @property
     def cause(self) -> str:

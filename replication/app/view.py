@@ -129,6 +129,7 @@ class View(AbstractContextManager["View"]):
             self._observer.watch(FlowObserver(context, job, clocks.skew, beat))
         self._stop = threading.Event()
         self._shown: dict[Flow, tuple[object, float]] = {}
+        self._left_out: dict[Flow, tuple[object, object]] = {}
         self._ended = set[Flow]()
         self._latest = dict[Flow, Observation]()
         self._thread = threading.Thread(target=self._run, name="view", daemon=True)
@@ -171,7 +172,11 @@ class View(AbstractContextManager["View"]):
 
     def _look(self) -> None:
         for context in self._contexts:
-            flow = context.config.flow
+            flow, metrics = context.config.flow, context.metrics
+            left_out = metrics.look().aside, metrics.gone
+            if left_out != self._left_out.setdefault(flow, left_out):  # which is said at once
+                self._observer.glance(flow)
+            self._left_out[flow] = left_out
             observed = self._with(self._observer.latest(flow), look_at(context, self._job))
             if flow not in self._ended:
                 self._latest[flow] = observed
@@ -196,7 +201,8 @@ class View(AbstractContextManager["View"]):
     def _show(self, observed: Observation, interval: float) -> None:
         """Publishes *observed* if it says something new, or if a word is due."""
         now = time.monotonic()
-        said = (observed.state, observed.reason, observed.generation, observed.epoch)
+        held = [(one.code, one.topic) for one in observed.conditions]
+        said = (observed.state, observed.reason, observed.generation, observed.epoch, held)
         shown, at = self._shown.get(observed.flow, (None, 0.0))
         if said != shown or now - at >= interval:
             self._shown[observed.flow] = (said, now)

@@ -3,7 +3,7 @@
 import re
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -135,6 +135,9 @@ def figures_line(observed: Observation) -> str:
     if "lag_records" in known:
         seconds = f", {known['lag_seconds']:.1f} s" if "lag_seconds" in known else ""
         parts.append(f"lag {count(known['lag_records'])} records{seconds}")
+    if observed.labelled.get("partitions", {}).get("catching-up"):
+        left = known.get("catch_up_seconds")
+        parts.append("catching up" + (f", {duration_text(left)} left" if left else ""))
     if "records_per_second" in known:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"
@@ -300,9 +303,8 @@ def _show(
         for change in changes.get(one.flow, NO_CHANGES).in_force:
             say(f"  changed: {change.text} (number {change.number}, by {change.origin})")
         if one.by_tables is not None and one.by_tables.troubles:
-            print_table(
-                f"{one.flow} does not replicate", HEADINGS, map(_cells, one.by_tables.troubles)
-            )
+            rows = _cells(one.by_tables.troubles)
+            print_table(f"{one.flow} does not replicate", HEADINGS, rows)
 
 
 def _check(answers: Sequence[FlowAnswer]) -> int:
@@ -324,7 +326,8 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
         if one.state == "silent":
             what = first_line(one)
         elif conditions:
-            what = conditions[0].text
+            topic = conditions[0].topic
+            what = f"{topic}: {conditions[0].text}" if topic else conditions[0].text
         else:
             ill = (f"job {part.entry.part}: {part.why}" for part in one.others if not part.is_well)
             what = next(ill, first_line(one))
@@ -334,14 +337,21 @@ def _brief(answers: Sequence[FlowAnswer]) -> Iterator[str]:
         yield f"{verdict}: {one.flow}: {what}{more}"
 
 
-def _cells(trouble: OpenTrouble) -> tuple[str, ...]:
-    return (
-        trouble.topic or "every topic",
-        "all" if trouble.partition is None else str(trouble.partition),
-        trouble.kind,
-        trouble.since.isoformat(timespec="seconds"),
-        trouble.reason,
-    )
+def _cells(troubles: Iterable[OpenTrouble]) -> Iterator[tuple[str, ...]]:
+    """Yields a row for each; what repeats for each partition of a topic is one."""
+    rows: dict[tuple[str | None, str, str | None], list[OpenTrouble]] = {}
+    for one in troubles:
+        rows.setdefault((one.topic, one.kind, one.cluster), []).append(one)
+    for (topic, kind, _), some in rows.items():
+        first = some[0]
+        partition = "all" if first.partition is None else str(first.partition)
+        yield (
+            topic or "every topic",
+            partition if len(some) == 1 else f"{len(some)} partitions",
+            kind,
+            min(one.since for one in some).isoformat(timespec="seconds"),
+            first.reason,
+        )
 
 
 # ``lag``: how far each topic's copy is behind.

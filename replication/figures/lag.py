@@ -286,8 +286,3 @@ def skew_text(alias: str, skew: Skew) -> str:
     """Returns how far the clock of cluster *alias* is off, as a sentence."""
     where = "ahead of" if skew.seconds > 0 else "behind"
     return f"the clock of cluster {alias} is {abs(skew.seconds):.1f} s {where} this machine's"
-
-
-def skew_step(alias: str) -> str:
-    """Returns what to do about it."""
-    return f"set this machine's clock and those of {alias}'s brokers by NTP: chronyc tracking"

@@ -89,6 +89,7 @@ Code = Literal[
     "retention-near",
     "target-keeps-less",
     "dead-letters",
+    "topic-gone",
 ]
 """The kinds of conditions."""
 
@@ -113,6 +114,7 @@ SEVERITIES: Final[Mapping[Code, Severity]] = MappingProxyType(
         "retention-near": "bad",
         "target-keeps-less": "degraded",
         "dead-letters": "degraded",
+        "topic-gone": "degraded",
     }
 )
 """How much a condition weighs. Bad is what loses or withholds records, or is about to."""
@@ -165,9 +167,20 @@ operator has paused all that it copies. The last word of a flow is `drained`, `s
 
 ENDED: Final = frozenset[FlowState]({"drained", "stopped", "failed"})
 
-TopicState = Literal["copying", "paused", "lagging", "stalled", "set-aside", "leaderless"]
+TopicState = Literal[
+    "copying",
+    "paused",
+    "catching-up",
+    "lagging",
+    "stalled",
+    "set-aside",
+    "leaderless",
+    "deleted",
+]
 """What a topic or partition does: the worst of its partitions counts for a topic. What an operator
-has paused is so whatever else it would be, and worse than what is copied without a lag."""
+has paused is so whatever else it would be, and worse than what is copied without a lag. A topic
+that was deleted on a side, or created again, is `deleted` until it is copied again. A partition
+that began with nothing on the target is `catching-up`, as long as its first backlog shrinks."""
 
 Answer = Literal["exact", "bounded", "none", "waiting"]
 """How a group's commit in a partition is translated."""
@@ -203,7 +216,7 @@ class TopicFigures:
         topic: Its name.
         remote: The name of its copy; None if it has none yet.
         state: The worst of its partitions'.
-        reason: Why it is set aside; else "".
+        reason: Why it is set aside, or what became of it; else "".
         figures: Sums and worst values of its partitions.
         latency: By quantile, of the last 60 s: "0.5", "0.99", "1"; empty where none is known.
         partitions: In their order.

@@ -137,7 +137,8 @@ FIGURES: Final[tuple[Figure, ...]] = (
     ),
     Figure(
         "unpaused_lag_seconds", "gauge", "seconds",
-        "The greatest `lag_seconds` of partitions that nobody has paused; absent where all are.",
+        "The greatest `lag_seconds` of partitions that nobody has paused, and that are not "
+        "`catching-up`; absent where all are.",
         levels=_BOTH,
     ),
     Figure(

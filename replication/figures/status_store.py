@@ -383,7 +383,7 @@ def _worst(row: Mapping[str, Any]) -> dict[str, object]:
 def _lag(part: Mapping[str, Any]) -> tuple[int, float, float]:
     figures = part["figures"]
     seconds, records = figures.get("lag_seconds"), figures.get("lag_records")
-    rank = {"copying": 0, "lagging": 0, "paused": 1}.get(part["state"], 2)
+    rank = {"copying": 0, "catching-up": 0, "lagging": 0, "paused": 1}.get(part["state"], 2)
     return rank, seconds or 0.0, records or 0.0
 
 

@@ -32,6 +32,10 @@ TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
 
 
+Told = tuple[str, str]
+"""What is wrong with a topic, in a sentence, and the command that mends it."""
+
+
 @dataclass(frozen=True, slots=True)
 class State:
     """What the loop does since a time, in epoch seconds, and why it waits; "" if it does not."""
@@ -60,6 +64,7 @@ class Copying:
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
+        first: The generation in which a partition began that had nothing on the target.
         paused: The partitions that operators have paused, with the next offset of each on the
             source by the offset map; None if nothing of it was ever copied.
         paused_topics: Their topics, as in *topics*.
@@ -78,6 +83,7 @@ class Copying:
     restarts: int = 0
     map_written_at: float | None = None
     looked_at: float = 0.0
+    first: Mapping[TopicPartition, int] = field(default_factory=dict)
     paused: Mapping[TopicPartition, int | None] = field(default_factory=dict)
     paused_topics: Mapping[str, str] = field(default_factory=dict)
 
@@ -134,6 +140,7 @@ class FlowMetrics:
             may take long, so that nobody expects it to turn.
         ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
         losses: Why the target does not keep what the source keeps, by topic.
+        gone: What became of topics that were deleted, or created again, and are not copied since.
         limits: The limits in force, as the executors were told last.
         told_limits: Those of them that cover a running topic, in the order of the executors' JVM.
     """
@@ -146,7 +153,8 @@ class FlowMetrics:
         self._counted: dict[TopicPartition, Position] = {}  # what follows is not counted yet
         self.turned_at: float | None = None
         self.ends: Mapping[TopicPartition, int] = {}
-        self.losses: Mapping[str, str] = {}
+        self.losses: Mapping[str, Told] = {}
+        self.gone: Mapping[str, Told] = {}
         self.limits: tuple[Limit, ...] = ()
         self.told_limits: tuple[Limit, ...] = ()
         self._said = set[str]()
@@ -191,6 +199,7 @@ class FlowMetrics:
             generations=(*old.generations, number),
             topics={**old.topics, **plan.topics},
             positions={**old.positions, **starts},
+            first={**old.first, **{tp: number for tp, at in starts.items() if not at.downstream}},
         )
 
     def pause(
@@ -275,13 +284,21 @@ class FlowMetrics:
         """Notes where logs of the source end, its stable ends if the flow reads committed."""
         self.ends = ends
 
-    def note_losses(self, topics: Collection[str], losses: Mapping[str, str]) -> list[str]:
+    def note_losses(self, topics: Collection[str], losses: Mapping[str, Told]) -> list[str]:
         """Notes for which of *topics* the target keeps less, and why; returns what is news."""
-        news = [text for text in losses.values() if text not in self._said]
+        news = [text for text, _ in losses.values() if text not in self._said]
         self._said.update(news)
-        others = {topic: text for topic, text in self.losses.items() if topic not in topics}
+        others = {topic: told for topic, told in self.losses.items() if topic not in topics}
         self.losses = {**others, **losses}
         return news
+
+    def lose(self, gone: Mapping[str, Told]) -> None:
+        """Notes what became of topics that are *gone*, until they are found again."""
+        self.gone = {**self.gone, **gone}
+
+    def find_again(self, topics: Collection[str]) -> None:
+        """Notes that *topics* are copied, set aside or left out by now, as the loop says."""
+        self.gone = {topic: told for topic, told in self.gone.items() if topic not in topics}
 
     def looked(self) -> None:
         """Notes that the loop has just taken all that executors have reported."""

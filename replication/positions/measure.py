@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal, NamedTuple
 
@@ -37,12 +37,14 @@ class ComparedIds:
             moment after the others, so one look does not prove it.
         unknown: Topics that a cluster does not tell about.
         described: The topics that are there now: the source's, the target's.
+        reasons: What became of the others and the missing ones, in a sentence.
     """
 
     others: frozenset[str] = frozenset()
     missing: frozenset[str] = frozenset()
     unknown: frozenset[str] = frozenset()
     described: tuple[Mapping[str, Topic], ...] = ()
+    reasons: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def changed(self) -> frozenset[str]:
@@ -74,6 +76,7 @@ def compare_ids(
         ours.missing | theirs.missing,
         ours.unknown | theirs.unknown,
         ours.described + theirs.described,
+        {**theirs.reasons, **ours.reasons},
     )
 
 
@@ -82,12 +85,23 @@ def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str])
     found = rejections.call(partial(cluster.describe, listed=True), names.values())
     unknown = frozenset(topic for topic in ids if names[topic] in rejections.texts)
     shown = {topic: found.get(names[topic]) for topic in ids.keys() - unknown}
+    others = {topic for topic, now in shown.items() if now and now.topic_id != ids[topic]}
+    missing = {topic for topic, now in shown.items() if now is None}
+    again = f"was deleted on {cluster.alias} and created again"
+    reasons = {topic: f"{names[topic]} {again}" for topic in others}
+    reasons |= {topic: gone_text(names[topic], cluster.alias) for topic in missing}
     return ComparedIds(
-        frozenset(topic for topic, now in shown.items() if now and now.topic_id != ids[topic]),
-        frozenset(topic for topic, now in shown.items() if now is None),
+        frozenset(others),
+        frozenset(missing),
         unknown,
         ({topic: now for topic, now in shown.items() if now},),
+        reasons,
     )
+
+
+def gone_text(topic: str, alias: str) -> str:
+    """Returns what is said of a *topic* that a cluster had, and has no more."""
+    return f"{topic} was deleted on {alias}"
 
 
 # Waits until a stopped query's producers have nothing left in flight.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from replication.figures.observation import ENDED
-from replication.serve.formats import ago, counted, cut
+from replication.serve.formats import ago, counted, cut, span
 
 Tone = Literal["bad", "unknown", "degraded", "ok", "ended"]
 """The health of a flow; `ended` is one that has ended and was well, so that it is neither."""
@@ -107,7 +107,10 @@ def sentence(flow: Mapping[str, Any]) -> str:
     ]
     why = "; ".join(filter(None, (", ".join(found), text)))
     if own == "ok":
-        return f"{state} and well" + (f"; {why}" if why else "")
-    if own != "ended":
+        state += " and well"
+    elif own != "ended":
         state += f", {own}"
+    if not flow["stale"] and flow["labelled"].get("partitions", {}).get("catching-up"):
+        left = flow["figures"]["catch_up_seconds"]
+        state += ", catching up" + (f" ({span(left)} left)" if left else "")
     return f"{state}: {why}" if why else state

@@ -224,7 +224,7 @@ class History:
 
 # Listens to what the owners of flows say, in a thread of its own.
 
-LISTEN_SECONDS: Final = 2.0
+LISTEN_SECONDS: Final = 1.0
 """How long each turn takes in what is said, before the groups of the leases are asked again."""
 
 _END_SECONDS: Final = 10.0

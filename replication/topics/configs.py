@@ -91,9 +91,24 @@ def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:
         One phrase for each setting, with both values; none if the target keeps as much.
     """
     return tuple(
-        f"{key}={target[key].value} ({source[key].value} on the source)"
-        for key in _stricter(source, target)
-        if key in source and key in target
+        f"{key}={target[key].value} ({value} on the source)"
+        for key, value in lost_settings(source, target).items()
+    )
+
+
+def lost_settings(source: Settings, target: Settings) -> dict[str, str | None]:
+    """Returns the values of the source's settings in effect, by which the target keeps less."""
+    both = (key for key in _stricter(source, target) if key in source and key in target)
+    return {key: source[key].value for key in both}
+
+
+def alter_line(servers: str, topic: str, settings: Mapping[str, str | None]) -> str:
+    """Returns a line of ``kafka-configs`` that sets *settings* of a topic."""
+    values = ((key, value or "") for key, value in settings.items())
+    added = ",".join(f"{k}=[{v}]" if "," in v else f"{k}={v}" for k, v in values)
+    return (
+        f"kafka-configs --bootstrap-server {servers} --alter --entity-type topics "
+        f"--entity-name '{topic}' --add-config '{added}'"
     )
 
 

@@ -14,8 +14,10 @@ from replication.model import Flow, NewTopic, Topic
 from replication.topics.acls import Resource, describe_acls, named_topics
 from replication.topics.configs import (
     SettingTrials,
+    alter_line,
     by_weight,
     describe_losses,
+    lost_settings,
     settings_to_create,
     with_settings,
 )
@@ -348,12 +350,15 @@ def without_refused(plan: TopicPlan, target: Cluster) -> TopicPlan:
 
 
 def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
-    """Returns the `topic_losses` of *plan*."""
-    return tuple(topic_losses(plan.topics, source, target).values())
+    """Returns the `topic_losses` of *plan*, a line each."""
+    losses = topic_losses(plan.topics, source, target)
+    return tuple(f"{text}; {line} (or accept the loss)" for text, line in losses.values())
 
 
-def topic_losses(topics: Mapping[str, str], source: Cluster, target: Cluster) -> dict[str, str]:
-    """Returns one line for each upstream topic whose copy would not keep what it keeps.
+def topic_losses(
+    topics: Mapping[str, str], source: Cluster, target: Cluster
+) -> dict[str, tuple[str, str]]:
+    """Returns what the copy of an upstream topic would not keep, and the line that mends it.
 
     Copied records have the source's timestamps: a shorter retention on the target deletes them at
     once. Of *topics*, by their upstream names, those that do not exist on the target yet, or whose
@@ -361,18 +366,19 @@ def topic_losses(topics: Mapping[str, str], source: Cluster, target: Cluster) ->
     """
     upstream = Rejections().call(source.topic_config, topics)
     downstream = Rejections().call(target.topic_config, topics.values())
-    losses = {
-        topic: describe_losses(upstream[topic], downstream[remote])
-        for topic, remote in topics.items()
-        if topic in upstream and remote in downstream
-    }
-    return {
-        topic: f"topic {topics[topic]} on {target.alias} rejects or deletes records that {topic} "
-        f"on {source.alias} keeps: {', '.join(phrases)}; change these settings of "
-        f"{topics[topic]}, or accept the loss"
-        for topic, phrases in losses.items()
-        if phrases
-    }
+    found: dict[str, tuple[str, str]] = {}
+    for topic, remote in topics.items():
+        if topic not in upstream or remote not in downstream:
+            continue
+        kept = lost_settings(upstream[topic], downstream[remote])
+        if kept:
+            phrases = ", ".join(describe_losses(upstream[topic], downstream[remote]))
+            text = (
+                f"topic {remote} on {target.alias} rejects or deletes records that {topic} on "
+                f"{source.alias} keeps: {phrases}"
+            )
+            found[topic] = text, alter_line(target.servers, remote, kept)
+    return found
 
 
 def unwritable_topics(plan: TopicPlan, target: Cluster) -> dict[str, str]:

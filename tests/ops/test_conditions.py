@@ -60,7 +60,7 @@ def test_a_group_is_blocked_while_it_is_active_on_the_target(
 
     assert (blocked.severity, blocked.topic) == ("degraded", None)
     assert group in blocked.text
-    assert "groups.exclude" in blocked.next_step
+    assert "group-lists FILE" in blocked.next_step
     assert held(after, "group-blocked") == []
     assert after.figures["checkpoints_total"] == after.histograms["checkpoint_seconds"].count >= 1
 
@@ -85,6 +85,7 @@ def test_a_target_that_keeps_less_is_said_until_it_keeps_as_much(
 
     assert (less.topic, less.severity) == (topic_name, "degraded")
     assert "retention.ms=604800000 (-1 on the source)" in less.text
+    assert less.next_step.endswith(f"--entity-name 'A.{topic_name}' --add-config 'retention.ms=-1'")
     assert held(after, "target-keeps-less") == []
 
 
@@ -117,7 +118,7 @@ def test_heartbeats_that_stop_are_missing_until_they_come_again(
 
     assert held(healthy, "heartbeats-missing") == held(after, "heartbeats-missing") == []
     assert f"no heartbeat of {pair.alias} has arrived for" in missing.text
-    assert "emit.heartbeats.enabled" in missing.next_step
+    assert "--job heartbeats" in missing.next_step
 
 
 @pytest.mark.parametrize("jump", [-HOUR, HOUR])

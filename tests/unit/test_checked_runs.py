@@ -134,12 +134,13 @@ def test_a_topic_is_gone_when_two_looks_at_it_have_missed_it() -> None:
     looks.want(["u"])
     looks.begin(both, is_whole=False)
     looks.take(frozenset({"u"}), ComparedIds())
-    assert looks.replaced == frozenset()
+    assert looks.replaced == {}
 
     looks.begin(both, is_whole=True)
-    looks.take(both, ComparedIds(missing=frozenset({"t"})))
+    gone = "t was deleted on A"
+    looks.take(both, ComparedIds(missing=frozenset({"t"}), reasons={"t": gone}))
 
-    assert looks.replaced == {"t"}
+    assert looks.replaced == {"t": gone}
 
 
 def test_a_topic_that_no_cluster_tells_of_is_looked_at_again() -> None:

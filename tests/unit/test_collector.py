@@ -78,6 +78,7 @@ def test_what_an_operator_has_paused_is_told_apart_from_what_lags() -> None:
     assert values("topic_paused", one) == {"clicks": 1.0}
     assert values("partitions", one) == {
         "copying": 2, "paused": 1, "lagging": 1, "stalled": 0, "set-aside": 0, "leaderless": 0,
+        "catching-up": 0, "deleted": 0,
     }  # fmt: skip
     assert values("lag_seconds", one)["clicks"] == 900.0
 

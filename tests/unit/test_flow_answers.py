@@ -145,12 +145,15 @@ def test_health_is_of_now_for_commands_and_for_whoever_serves(
 
 
 def test_figures_of_before_have_their_age_and_the_silent_cluster_its_name() -> None:
-    figures = {"lag_records": 7.0, "lag_seconds": 2.0}
-    said = replace(word("running"), observed=replace(word("running").observed, figures=figures))
+    figures = {"lag_records": 7.0, "lag_seconds": 2.0, "catch_up_seconds": 61.0}
+    first = {"partitions": {"catching-up": 1.0}}
+    observed = replace(word("running").observed, figures=figures, labelled=first)
+    said = replace(word("running"), observed=observed)
     state, why = judge(said, UNKNOWN, 212)
     lines = list(flow_lines(FlowAnswer(FLOW, state, why, LastStatus(said), 212.0, UNKNOWN)))
 
     assert "cluster B does not answer" in lines[0]
+    assert "catching up, 1 min 1 s left" in lines[1]
     assert lines[1].endswith("(of 3 min 32 s before)")
 
 

@@ -144,13 +144,13 @@ def test_a_look_needs_neither_a_jvm_nor_a_lock() -> None:
 def test_what_the_target_keeps_less_is_news_once() -> None:
     metrics = FlowMetrics()
 
-    first = metrics.note_losses(["t", "u"], {"t": "t keeps less"})
-    second = metrics.note_losses(["u"], {"u": "u keeps less"})
+    first = metrics.note_losses(["t", "u"], {"t": ("t keeps less", "mend t")})
+    second = metrics.note_losses(["u"], {"u": ("u keeps less", "mend u")})
     third = metrics.note_losses(["t"], {})
 
     assert (first, second, third) == (["t keeps less"], ["u keeps less"], [])
-    assert metrics.losses == {"u": "u keeps less"}
-    assert metrics.note_losses(["t"], {"t": "t keeps less"}) == []
+    assert metrics.losses == {"u": ("u keeps less", "mend u")}
+    assert metrics.note_losses(["t"], {"t": ("t keeps less", "mend t")}) == []
 
 
 def test_records_that_only_the_target_knows_of_are_counted_once() -> None:

@@ -26,6 +26,6 @@ def test_looks_that_wait_for_a_silent_broker_do_not_become_rare() -> None:
 
 
 def test_at_rest_all_topics_are_looked_at_the_more_rarely_the_more_partitions_they_have() -> None:
-    assert rest_seconds(1) == rest_seconds(3500) == REST_SECONDS == 7
+    assert rest_seconds(1) == rest_seconds(1250) == REST_SECONDS == 2.5
     assert (rest_seconds(5000), rest_seconds(10_000)) == (10, 20)
     assert REST_SECONDS < OLD_SECONDS <= SILENT_SECONDS, "or a broker that left counts as a leader"

@@ -1,14 +1,22 @@
 """What the observer makes of boards, reports and rounds."""
 
+import re
 from collections import Counter
 from dataclasses import replace
 
 import pytest
 
+from replication.errors import ClusterError, FlowError, ReplicationError
 from replication.figures.histogram import Recent
 from replication.figures.lag import Lag, Skew
 from replication.figures.observation import Code, GroupFigures, TopicFigures
-from replication.flows.flow_metrics import Copying, Figures, FlowMetrics, GroupRound
+from replication.flows.flow_metrics import (
+    Copying,
+    Figures,
+    FlowMetrics,
+    GroupRound,
+    TopicOrPartition,
+)
 from replication.flows.observe.conditions import Conditions, FlowFacts
 from replication.flows.observe.flow_observer import (
     STALLED_SECONDS,
@@ -30,6 +38,7 @@ from replication.state.tables import Counts, EventCounts
 from replication.topics.topic_plan import TopicPlan
 
 FLOW = Flow("A", "B")
+COMMAND = re.compile(r"python -m replication |(\./)?spark-submit(\.sh)? |kafka-|chronyc ")
 TP, OTHER = TopicPartition("t", 0), TopicPartition("u", 1)
 
 
@@ -139,6 +148,70 @@ def test_a_paused_topic_stays_known_when_the_others_get_new_queries_or_none() ->
     own, other = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
     assert (own.topic, own.remote, own.state, other.state) == ("t", "A.t", "paused", "copying")
     assert own.figures["lag_records"] == 5
+
+
+def test_a_first_backlog_is_catching_up_while_it_shrinks_and_late_for_nobody() -> None:
+    metrics, partitions = begun(), Partitions(30.0)
+    partitions.known(metrics.look().copying)
+    partitions.saw(0.0, {TP: 1000, OTHER: 0})
+    partitions.read(TP, 0, -9000.0)
+
+    def look(now: float, copied: int) -> tuple[str, float | None]:
+        metrics.add_single(TP, Position(copied, copied))
+        found = metrics.look()
+        own = partitions.look(now, found.copying, ())
+        topic, _ = TopicLooks().look(now, found, own, None)
+        return topic.state, topic.figures.get("unpaused_lag_seconds")
+
+    assert [look(now, now)[0] for now in (1, 200, 319)] == ["catching-up"] * 3
+    assert look(320, 320) == ("catching-up", None)
+    partitions.saw(330.0, {TP: 2000, OTHER: 0})  # it grows faster than it is copied
+    assert [look(now, now)[0] for now in (330, 440)] == ["catching-up", "lagging"]
+    assert look(451, 1990)[0] == "catching-up"
+    assert look(452, 2000)[0] == "copying"
+    partitions.saw(460.0, {TP: 3000, OTHER: 0})
+    assert look(520, 2500)[0] == "lagging"  # it had caught up
+
+
+def test_a_partition_that_goes_on_where_it_was_is_late_from_the_start() -> None:
+    metrics, partitions = FlowMetrics(), Partitions()
+    plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})
+    metrics.begin(1, "microbatch", plan, {TP: Position(7, 5)})
+    partitions.known(metrics.look().copying)
+    partitions.saw(0.0, {TP: 1000})
+
+    assert partitions.look(1.0, metrics.look().copying, ())[0].state == "lagging"
+
+
+def test_of_a_deleted_topic_no_lag_is_known_and_it_is_not_copied() -> None:
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    partitions.known(metrics.look().copying)
+    partitions.saw(100.0, {TP: 0, OTHER: 0})
+    metrics.add_single(TP, Position(0, 0))
+    look = metrics.look()
+    standings = partitions.look(101.0, look.copying, ())
+    topics.look(101.0, look, standings, None)
+    metrics.lose({"t": ("t was deleted on A", "events FILE"), "v": ("v too", "")})
+    own, other, never = topics.look(102.0, look, standings, None, metrics.gone)
+    metrics.find_again({"t", "v"})
+
+    assert (own.remote, own.state, own.reason) == ("A.t", "deleted", "t was deleted on A")
+    assert not {"lag_records", "lag_seconds"} & own.figures.keys()
+    assert (own.figures["records_total"], other.state, never.state) == (1, "copying", "deleted")
+    again, _ = topics.look(103.0, look, standings, None, metrics.gone)
+    assert (again.state, again.reason, again.figures["lag_records"]) == ("copying", "", 0)
+
+
+def test_a_topic_that_is_not_copied_any_more_is_not_shown_as_copied() -> None:
+    metrics, partitions, topics = begun(), Partitions(), TopicLooks()
+    metrics.add_single(TP, Position(1, 1))
+    metrics.end()
+    plan = TopicPlan({"u": "A.u"}, (), {}, (OTHER,), {"u": "2"}, {})
+    metrics.begin(2, "microbatch", plan, {OTHER: Position(0, 0)})
+    look = metrics.look()
+
+    (other,) = topics.look(101.0, look, partitions.look(101.0, look.copying, ()), None)
+    assert (other.topic, look.copying.records["t"]) == ("u", 1)
 
 
 def test_a_process_that_starts_with_a_pause_knows_the_lag_by_the_offset_map() -> None:
@@ -283,6 +356,12 @@ def test_a_group_waits_for_a_position_since_its_commit() -> None:
     }
     assert (h.figures["group_position_age_seconds"], h.figures["group_lag_records"]) == (0.0, 3)
 
+    g, h = groups.look(500.0, replace(round_, at=490.0), ends, lags, {OTHER})
+    assert "group_position_age_seconds" not in g.figures  # its first backlog is on its way
+    assert h.figures["group_position_age_seconds"] == 0.0
+    g, _ = groups.look(501.0, replace(round_, at=490.0), ends, lags)
+    assert g.figures["group_position_age_seconds"] == 11.0
+
 
 def test_offsets_given_up_are_counted_by_cause() -> None:
     counts = Counts()
@@ -337,12 +416,18 @@ def stalled(at: float) -> Figures:
         (observer(figures={"map_age_seconds": 700.0}), "map-old"),
         (observer(silent={"A": "no route"}), "cluster-unreachable"),
         (observer(is_reported=False), "records-not-reported"),
+        (
+            observer(
+                gone={"t": ("t was deleted on A", "python -m replication topics FILE --exclude t")}
+            ),
+            "topic-gone",
+        ),
         (observer(restarts=4), "restarting"),
         (observer(skews={"B": Skew(-3600.0, 0.2)}), "clock-skew"),
         (observer(ahead={"t": 3600.0}), "clock-skew"),
         (observer(heartbeat_age=61.0), "heartbeats-missing"),
         (
-            observer(keeps_less={"t": "topic A.t on B deletes what t on A keeps"}),
+            observer(keeps_less={"t": ("A.t on B deletes what t on A keeps", "kafka-configs")}),
             "target-keeps-less",
         ),
         (observer(groups=(GroupFigures("g", {"group_blocked": 1.0}, {}),)), "group-blocked"),
@@ -369,7 +454,8 @@ def test_a_condition_holds_from_its_first_look_to_its_last(found: FlowFacts, cod
 
     assert (first.code, first.since, second.since) == (code, found.at, found.at)
     assert first.text
-    assert first.next_step
+    assert COMMAND.match(first.next_step)
+    assert "replication status" not in first.next_step, "which has just been typed"
     assert conditions.look(observer()) == ()
 
 
@@ -377,7 +463,42 @@ def test_the_next_step_of_a_refused_topic_is_the_command_that_accepts_it() -> No
     (condition,) = Conditions().look(observer(metrics=stalled(1000.0)))
 
     assert condition.next_step == "python -m replication accept FILE --topic t"
-    assert condition.text == f"refused\n    To go on: {condition.next_step}"
+    assert condition.text == "refused"
+
+
+def test_what_repeats_for_each_partition_is_said_once() -> None:
+    error = ClusterError("no broker leads this partition")
+    aside: dict[TopicOrPartition, ReplicationError] = {
+        TopicPartition("t", number): error for number in range(12)
+    }
+    own = FlowError("t-0: too large\n    t-1: too large")
+    own.partitions = 2
+    metrics = replace(stalled(1.0), aside={**aside, "u": own})
+    leaderless, failed = Conditions().look(observer(metrics=metrics))
+
+    assert leaderless.text == "12 partitions: no broker leads this partition"
+    assert leaderless.next_step == "python -m replication retry FILE --flow 'A->B' --topic t"
+    assert (failed.topic, failed.text) == ("u", "2 partitions: t-0: too large")
+
+
+def test_of_thousands_of_topics_some_have_a_condition_each_and_the_others_one() -> None:
+    names = [f"t{number:04}" for number in range(5000)]
+    error = ClusterError("x" * 100_000)
+    aside: dict[TopicOrPartition, ReplicationError] = dict.fromkeys(names, error)
+    facts = observer(
+        metrics=replace(stalled(1.0), aside=aside),
+        topics=tuple(TopicFigures(name, None, "stalled", "", {}) for name in names),
+        keeps_less=dict.fromkeys(names, ("less", "kafka-configs")),
+    )
+    found = Conditions().look(facts)
+
+    assert Counter(one.code for one in found) == {
+        "set-aside": 21, "stalled": 21, "target-keeps-less": 21
+    }  # fmt: skip
+    (rest,) = (one for one in found if one.topic is None and one.code == "stalled")
+    assert rest.text.startswith("4980 more topics, such as t0020, t0021")
+    assert rest.next_step == "python -m replication lag FILE --flow 'A->B' --top 5000"
+    assert sum(len(one.text) + len(one.next_step) for one in found) < 50_000
 
 
 @pytest.mark.parametrize(
@@ -393,7 +514,7 @@ def test_a_slow_flow_names_the_quota_that_holds_it_back(found: FlowFacts) -> Non
     (held,) = Conditions().look(replace(found, throttles={"B": 1.25}))
 
     assert held.text == f"{free.text}; a quota of B makes each request wait for 1.2 s"
-    assert held.next_step.startswith("raise the quotas of the flow's user on B")
+    assert held.next_step == "python -m replication doctor FILE"
     assert "quota" not in free.text + free.next_step
 
 

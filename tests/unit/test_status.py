@@ -163,3 +163,17 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
         f"  the last end was at 2026-01-31T13:00:00+00:00: failed, exit code 3: {cause}"
     )
     assert "set-aside orders" in ended.stdout
+
+
+def test_what_repeats_for_each_partition_is_a_row(tmp_path: Path) -> None:
+    state, file = tmp_path / "state", tmp_path / "mirror.yaml"
+    file.write_text(
+        "clusters: [A, B]\nA.bootstrap.servers: nowhere:1\nB.bootstrap.servers: nowhere:2\n"
+        f"A->B.enabled: true\nstate.dir: {state.as_uri()}\n"
+    )
+    rows = [{**event(1, "leaderless", "orders"), "partition": number} for number in range(12)]
+    append(state, "events", rows)
+    shown = CliRunner().invoke(main, ["status", str(file)]).stdout
+
+    assert "12 partitions" in shown
+    assert shown.count("leaderless orders") == 1

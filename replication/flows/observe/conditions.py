@@ -1,14 +1,19 @@
 """What an operator should know of a flow now, each with the next step. Pure."""
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from shlex import quote
 from typing import Final
 
-from replication.figures.lag import Skew, skew_step, skew_text
+from replication.errors import ReplicationError, first_line
+from replication.figures.lag import Skew, duration_text, skew_text
 from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
-from replication.flows.flow_metrics import Figures
+from replication.flows.flow_metrics import Figures, Told, TopicOrPartition
 from replication.model import Flow
 from replication.state.tables import EventCounts, WriteCounts
+from replication.topics.configs import alter_line
 
 OLD_MAP_SECONDS: Final = 600.0
 OLD_POSITION_SECONDS: Final = 300.0
@@ -19,11 +24,16 @@ RECENT_SECONDS: Final = 900.0
 
 MANY_RESTARTS: Final = 3
 
-Found = tuple[Code, str | None, str, str]
-"""Code, topic, text and next step."""
+MOST_OF_A_CODE: Final = 20
+"""Topics that have a condition of their own; the others of its code are one together."""
 
-_Key = tuple[Code, str]
-_OF_CLUSTERS: Final = frozenset[Code]({"cluster-unreachable", "clock-skew"})
+LONGEST_TEXT: Final = 1000
+SHOWN: Final = 10
+
+Found = tuple[Code, str | None, str, str]
+"""Code, topic, text in one sentence, and the command that mends it, or shows what will."""
+
+_Key = tuple[Code, str | None, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +57,9 @@ class FlowFacts:
         skews: How far the clock of a cluster is ahead, by alias, as far as it is known.
         ahead: How far times of the source's records are ahead of the machine's clock, by topic.
         heartbeat_age: How long no heartbeat of the source has arrived; None if none is late.
+        gone: What became of topics that were deleted, or created again, and are not copied since.
         keeps_less: Why the target does not keep what the source keeps, by topic.
+        servers: The ``bootstrap.servers`` of the flow's clusters, by alias.
         throttles: How long a quota makes a request of the flow wait, by alias, in seconds.
     """
 
@@ -67,7 +79,9 @@ class FlowFacts:
     skews: Mapping[str, Skew] = field(default_factory=dict)
     ahead: Mapping[str, float] = field(default_factory=dict)
     heartbeat_age: float | None = None
-    keeps_less: Mapping[str, str] = field(default_factory=dict)
+    gone: Mapping[str, Told] = field(default_factory=dict)
+    keeps_less: Mapping[str, Told] = field(default_factory=dict)
+    servers: Mapping[str, str] = field(default_factory=dict)
     throttles: Mapping[str, float] = field(default_factory=dict)
 
 
@@ -80,66 +94,112 @@ class Conditions:
     def look(self, facts: FlowFacts) -> tuple[Condition, ...]:
         """Returns what holds now, the worst first, and what has held longest before the rest."""
         found: dict[_Key, Found] = {}
-        for one in find_conditions(facts):
+        for key, one in _keyed(facts):
             code, topic, *_ = one
-            found[code, topic or (one[3] if code in _OF_CLUSTERS else "")] = one
+            found[code, topic, key] = one
         now = facts.at + facts.jumped
         self._since = {key: self._since.get(key, now) for key in found}
         conditions = [
-            Condition(code, SEVERITIES[code], self._since[key], text, step, topic)
+            Condition(code, SEVERITIES[code], self._since[key], _short(text), _short(step), topic)
             for key, (code, topic, text, step) in found.items()
         ]
         order = {"bad": 0, "degraded": 1}
-        return tuple(sorted(conditions, key=lambda one: (order[one.severity], one.since, one.code)))
+        conditions.sort(key=lambda one: (order[one.severity], one.since, one.code))
+        return tuple(_folded(facts.flow, conditions))
+
+
+def _keyed(facts: FlowFacts) -> Iterator[tuple[str, Found]]:
+    """Yields what holds, with what tells it apart from others of its code and topic."""
+    yield from (("", one) for one in find_conditions(facts))
+    yield from _of_clusters(facts)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST_TEXT else f"{text[:LONGEST_TEXT]}.."
+
+
+def _folded(flow: Flow, conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Yields *conditions*; those of many topics together, from the `MOST_OF_A_CODE`-th on."""
+    seen, more = Counter[Code](), defaultdict[Code, list[Condition]](list)
+    for one in conditions:
+        seen[one.code] += one.topic is not None
+        if one.topic is not None and seen[one.code] > MOST_OF_A_CODE:
+            more[one.code].append(one)
+        else:
+            yield one
+    for code, rest in more.items():
+        names = ", ".join(one.topic or "" for one in rest[:SHOWN])
+        text = f"{len(rest)} more topics, such as {names}"
+        step = f"python -m replication lag FILE --flow '{flow}' --top {seen[code]}"
+        yield replace(rest[0], text=_short(text), next_step=step, topic=None)
 
 
 def find_conditions(facts: FlowFacts) -> Iterator[Found]:
-    """Yields what holds at one look."""
+    """Yields what holds at one look, but of clusters."""
     yield from _of_topics(facts)
-    yield from _of_clusters(facts)
-    yield from _of_clocks(facts)
+    yield from _of_times(facts)
     yield from _of_groups(facts)
     yield from _of_state(facts)
 
 
+def command(facts: FlowFacts, name: str, options: str = "") -> str:
+    """Returns a command about the flow."""
+    return f"python -m replication {name} FILE --flow '{facts.flow}' {options}".rstrip()
+
+
+DOCTOR: Final = "python -m replication doctor FILE"
+
+
 def _of_topics(facts: FlowFacts) -> Iterator[Found]:
-    status = f"python -m replication status FILE --flow '{facts.flow}'"
-    topics: set[str] = set()
-    for part, error in facts.metrics.aside.items():
-        name = part if isinstance(part, str) else part.topic
-        if name in topics:
-            continue
-        topics.add(name)
-        yield "set-aside", name, str(error), error.command or status
+    yield from _set_aside(facts)
+    for name in sorted(facts.gone.keys() - {_topic_of(part) for part in facts.metrics.aside}):
+        yield "topic-gone", name, *facts.gone[name]
     for topic in facts.topics:
+        name = topic.topic
         if topic.state == "stalled":
-            text = f"{topic.topic} does not move, although the source has records for it"
-            step = "see the log and the events `stalled` for the brokers that lead its partitions"
-            yield "stalled", topic.topic, text + _throttled(facts), _quota_step(facts) or step
+            text = f"it does not move, although the source has records for it{_throttled(facts)}"
+            step = command(facts, "lag", f"--topic {name} --partitions")
+            yield "stalled", name, text, DOCTOR if facts.throttles else step
         headroom = topic.figures.get("retention_headroom_seconds")
         if headroom is not None and headroom < NEAR_RETENTION_SECONDS:
-            text = (
-                f"the source deletes records of {topic.topic} in {headroom:.0f} s that are not "
-                "copied yet"
-            )
-            step = f"raise retention.ms of {topic.topic} on {facts.flow.source} until it is copied"
-            yield "retention-near", topic.topic, text, step
-    for name, text in facts.keeps_less.items():
-        step = f"change these settings of its copy on {facts.flow.target}, or accept the loss"
-        yield "target-keeps-less", name, text, step
-    kept = facts.events.kinds["dead-letter"] - facts.events.kinds["dead-letter-copied"]
-    if kept > 0:
-        text = f"{kept} records could not be copied since the process began, and wait as letters"
-        yield "dead-letters", None, text, "python -m replication dead-letters FILE"
+            source = facts.flow.source
+            left = duration_text(headroom)
+            text = f"{source} deletes records of it in {left} that are not copied yet"
+            kept = 2000 * (headroom + topic.figures.get("lag_seconds", NEAR_RETENTION_SECONDS))
+            longer = {"retention.ms": f"{kept:.0f}"}
+            step = alter_line(facts.servers.get(source, source), name, longer)
+            yield "retention-near", name, text, step
+    for name, told in facts.keeps_less.items():
+        yield "target-keeps-less", name, *told
+    kept_letters = facts.events.kinds["dead-letter"] - facts.events.kinds["dead-letter-copied"]
+    if kept_letters > 0:
+        text = f"{kept_letters} records could not be copied since the process began, and wait"
+        yield "dead-letters", None, text, command(facts, "dead-letters")
     lag = facts.figures.get("unpaused_lag_seconds", 0.0)  # a pause is no delay of the flow's
     if lag > facts.slo_lag_seconds:
-        text = f"the oldest record that waits has waited for {lag:.0f} s"
-        step = _quota_step(facts) or f"{status}; conf/docs/troubleshooting.md"
+        text = f"the oldest record that waits has waited for {duration_text(lag)}"
+        step = DOCTOR if facts.throttles else command(facts, "lag")
         yield "lag-above-slo", None, text + _throttled(facts), step
     if facts.events.given_up_at and facts.at - facts.events.given_up_at < DAY_SECONDS:
         count = sum(facts.events.given_up.values())
         text = f"{count} source offsets were lost or repeated by decision in the last day"
-        yield "offsets-given-up", None, text, "see the events `jumped` for topics and offsets"
+        yield "offsets-given-up", None, text, command(facts, "events", "--kind jumped --since 1d")
+
+
+def _topic_of(part: TopicOrPartition) -> str:
+    return part if isinstance(part, str) else part.topic
+
+
+def _set_aside(facts: FlowFacts) -> Iterator[Found]:
+    """Yields the topics that are set aside; what repeats for each partition is said once."""
+    topics = defaultdict[str, list[ReplicationError]](list)
+    for part, error in facts.metrics.aside.items():
+        topics[_topic_of(part)].append(error)
+    for name, errors in topics.items():
+        count = sum(error.partitions or 1 for error in errors)
+        some = f"{count} partitions: " if count > 1 else ""
+        retry = command(facts, "retry", f"--topic {name}")
+        yield "set-aside", name, f"{some}{first_line(errors[0])}", errors[0].command or retry
 
 
 def _throttled(facts: FlowFacts) -> str:
@@ -150,42 +210,30 @@ def _throttled(facts: FlowFacts) -> str:
     return "".join(waits)
 
 
-def _quota_step(facts: FlowFacts) -> str:
-    names = " and ".join(facts.throttles)
-    if not names:
-        return ""
-    return f"raise the quotas of the flow's user on {names}: python -m replication doctor FILE"
-
-
-def _of_clusters(facts: FlowFacts) -> Iterator[Found]:
+def _of_clusters(facts: FlowFacts) -> Iterator[tuple[str, Found]]:
     for alias, reason in facts.silent.items():
-        step = f"start the brokers of {alias}, or correct {alias}.bootstrap.servers"
-        yield "cluster-unreachable", None, f"cluster {alias} does not answer: {reason}", step
-    if not facts.is_reported:
-        text = "executors do not report: positions move at the end of a batch, latency is unknown"
-        yield (
-            "records-not-reported",
-            None,
-            text,
-            "add replication.jar to spark.jars and spark.plugins",
-        )
-    if facts.heartbeat_age is not None:
-        source = facts.flow.source
-        text = f"no heartbeat of {source} has arrived for {facts.heartbeat_age:.0f} s"
-        step = f"see whether a job emits heartbeats to {source}: emit.heartbeats.enabled"
-        yield "heartbeats-missing", None, text, step
-
-
-def _of_clocks(facts: FlowFacts) -> Iterator[Found]:
+        text = f"cluster {alias} does not answer: {reason}"
+        yield alias, ("cluster-unreachable", None, text, DOCTOR)
     for alias, skew in facts.skews.items():
         if skew.is_large:
-            yield "clock-skew", None, skew_text(alias, skew), skew_step(alias)
+            yield alias, ("clock-skew", None, skew_text(alias, skew), CLOCK)
+
+
+def _of_times(facts: FlowFacts) -> Iterator[Found]:
+    source = facts.flow.source
+    if facts.heartbeat_age is not None:
+        text = f"no heartbeat of {source} has arrived for {duration_text(facts.heartbeat_age)}"
+        step = "./spark-submit.sh --config FILE --job heartbeats"
+        yield "heartbeats-missing", None, text, step
     for topic, seconds in facts.ahead.items():
         text = (
-            f"records of {topic} have times that are {seconds:.1f} s ahead of this machine's clock"
+            f"records of it have times that are {seconds:.1f} s ahead of this machine's clock: "
+            f"compare those of its producers and of {source}"
         )
-        step = f"compare the clocks of {topic}'s producers, of {facts.flow.source} and of this host"
-        yield "clock-skew", topic, text, step
+        yield "clock-skew", topic, text, CLOCK
+
+
+CLOCK: Final = "chronyc tracking"
 
 
 def _of_groups(facts: FlowFacts) -> Iterator[Found]:
@@ -195,22 +243,33 @@ def _of_groups(facts: FlowFacts) -> Iterator[Found]:
         if group.figures.get("group_position_age_seconds", 0.0) > OLD_POSITION_SECONDS
     ]
     if late:
-        text = f"groups without a position on the target: {', '.join(late[:10])}"
-        step = f"python -m replication groups FILE --flow '{facts.flow}'"
-        yield "group-without-position", None, text, step
+        text = f"groups without a position on the target: {_named(late)}"
+        yield "group-without-position", None, text, command(facts, "groups")
     blocked = [group.group for group in facts.groups if group.figures.get("group_blocked")]
     if blocked:
-        target = facts.flow.target
-        text = f"groups whose offsets are not moved, for they are active on {target}: "
-        step = f"stop their members on {target}, or name them in groups.exclude"
-        yield "group-blocked", None, text + ", ".join(blocked[:10]), step
+        text = f"groups whose offsets are not moved, for they are active on {facts.flow.target}"
+        items = " ".join(f"--exclude {quote(re.escape(group))}" for group in blocked[:SHOWN])
+        step = command(facts, "group-lists", items)
+        yield "group-blocked", None, f"{text}: {_named(blocked)}", step
+
+
+def _named(groups: Sequence[str]) -> str:
+    more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
+    return ", ".join(groups[:SHOWN]) + more
 
 
 def _of_state(facts: FlowFacts) -> Iterator[Found]:
+    if not facts.is_reported:
+        text = "executors do not report: positions move at the end of a batch, latency is unknown"
+        step = (
+            "spark-submit --jars replication.jar --conf spark.plugins=replication.Acknowledgements"
+        )
+        yield "records-not-reported", None, text, step
     age = facts.figures.get("map_age_seconds", 0.0)
     if age > OLD_MAP_SECONDS:
-        text = f"the offset map was not written for {age:.0f} s, although records were copied"
-        yield "map-old", None, text, "see the log for map_write_failed"
+        waited = duration_text(age)
+        text = f"the offset map was not written for {waited}, although records were copied"
+        yield "map-old", None, text, DOCTOR
     failed = [
         table
         for table, counts in facts.writes.items()
@@ -218,12 +277,8 @@ def _of_state(facts: FlowFacts) -> Iterator[Found]:
     ]
     if failed:
         text = f"tables that could not be written lately: {', '.join(sorted(failed))}"
-        yield (
-            "state-not-written",
-            None,
-            text,
-            "check state.dir: free space, permissions, its server",
-        )
+        yield "state-not-written", None, text, DOCTOR
     if facts.restarts > MANY_RESTARTS:
         text = f"{facts.restarts} restarts in the last 15 minutes"
-        yield "restarting", None, text, "see the log for `restarting` and its cause"
+        step = command(facts, "events", "--kind restarted --since 15m")
+        yield "restarting", None, text, step

@@ -3,10 +3,12 @@
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
+from types import MappingProxyType
 from typing import Final, get_args
 
 from replication.config.limits import Limit
@@ -25,7 +27,7 @@ from replication.figures.observation import (
 )
 from replication.figures.registry import BOUNDED, WHOLE_FLOW
 from replication.flows.context import FlowContext
-from replication.flows.flow_metrics import Copying, Figures, GroupRound
+from replication.flows.flow_metrics import Copying, Figures, GroupRound, Told
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -113,9 +115,16 @@ class Standing:
 
 
 class Partitions:
-    """The partitions of one flow, look by look."""
+    """The partitions of one flow, look by look.
 
-    def __init__(self) -> None:
+    Args:
+        slo_lag_seconds: A partition whose first backlog is less old has caught up.
+    """
+
+    def __init__(self, slo_lag_seconds: float = 30.0) -> None:
+        self._slo = slo_lag_seconds
+        self._caught_up: dict[TopicPartition, int] = {}  # what it began with, see `Copying.first`
+        self._least: dict[TopicPartition, tuple[int, float]] = {}  # first backlogs, and since when
         self.ends: dict[TopicPartition, int] = {}
         self._lags: dict[TopicPartition, PartitionLag] = {}
         self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
@@ -136,6 +145,8 @@ class Partitions:
             del self._lags[gone]
             self.ends.pop(gone, None)
             self._stands.pop(gone, None)
+            self._caught_up.pop(gone, None)
+            self._least.pop(gone, None)
         if added := kept - self._lags.keys():
             lags = self._lags | {tp: PartitionLag() for tp in added}
             self._lags = dict(sorted(lags.items()))
@@ -210,12 +221,28 @@ class Partitions:
         if end is not None and position is not None:
             lag = self._lags[tp].look(now, None if until is None else until - jumped)
             state = self._state(tp, now, position, lag)
+            if self._is_catching_up(tp, now, copying, lag) and state == "lagging":
+                state = "catching-up"
         if is_paused:  # nobody expects that it moves, now and right after the pause
             self._stands.pop(tp, None)
             state = "paused"
         elif is_leaderless:
             state = "leaderless"
         return Standing(tp, position, end, lag, state, until)
+
+    def _is_catching_up(self, tp: TopicPartition, now: float, copying: Copying, lag: Lag) -> bool:
+        """Returns whether a first backlog has shrunk lately; at first, nobody knows yet."""
+        began = copying.first.get(tp)
+        if began is None or began == self._caught_up.get(tp):
+            return False
+        if lag.seconds is not None and lag.seconds <= self._slo:
+            self._caught_up[tp] = began
+            self._least.pop(tp, None)
+            return False
+        least, since = self._least.get(tp, (lag.records + 1, now))
+        if lag.records < least:
+            least, since = self._least[tp] = lag.records, now
+        return now - since < STALLED_SECONDS
 
     def _state(self, tp: TopicPartition, now: float, position: int, lag: Lag) -> TopicState:
         if not lag.records:
@@ -229,14 +256,17 @@ class Partitions:
 
 # The figures of the topics of one flow, and their sums and rates.
 
+NOTHING: Final[Mapping[str, Told]] = MappingProxyType({})
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
 QUANTILES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
 WORST: Final[tuple[TopicState, ...]] = (
     "set-aside",
+    "deleted",
     "leaderless",
     "stalled",
     "lagging",
+    "catching-up",
     "paused",
     "copying",
 )
@@ -256,22 +286,34 @@ class TopicLooks:
         self._last: dict[str, tuple[object, TopicFigures]] = {}  # what it is made of
         self._grown: dict[str, Recent] = defaultdict(Recent)
         self._flow = Recent()
+        self._gone: Collection[str] = ()
         self._latencies: dict[str, Histogram] = {}  # by remote topic, since the process began
         self._seen: dict[str, deque[tuple[float, Histogram]]] = defaultdict(deque)
 
     def look(
-        self, now: float, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
+        self,
+        now: float,
+        metrics: Figures,
+        standings: Iterable[Standing],
+        reported: Reported | None,
+        gone: Mapping[str, Told] = NOTHING,
     ) -> tuple[TopicFigures, ...]:
-        """Returns the figures of each topic, in the order of their names."""
+        """Returns the figures of each topic, in the order of their names.
+
+        Those *gone* were deleted, or created again: how far they are behind is not known.
+        """
         if reported is not None:
             self._time(now, reported.latencies)
         by_topic: dict[str, list[Standing]] = defaultdict(list)
         for one in standings:
-            by_topic[one.tp.topic].append(one)
+            if one.tp.topic not in gone:
+                by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
         for part, error in metrics.aside.items():
             reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
-        names = sorted(by_topic.keys() | reasons.keys() | metrics.copying.records.keys())
+        self._gone = gone.keys() - reasons.keys()
+        reasons |= {name: gone[name][0] for name in self._gone}
+        names = sorted(by_topic.keys() | reasons.keys())
         found = tuple(
             self._topic(name, now, metrics.copying, by_topic[name], reasons.get(name))
             for name in names
@@ -300,11 +342,13 @@ class TopicLooks:
     def _topic(
         self, name: str, now: float, copying: Copying, standings: list[Standing], reason: str | None
     ) -> TopicFigures:
+        last = self._last.get(name)
         remote = copying.topics.get(name) or copying.paused_topics.get(name)
+        remote = remote or (last and last[1].remote)  # also between two generations
         records, size = copying.records.get(name, 0), copying.bytes.get(name)
         grown = self._grown[name]
         grown.add(now, records, size or 0)
-        made_of, last = (remote, records, size, reason, standings), self._last.get(name)
+        made_of = remote, records, size, reason, standings
         if last is not None and last[0] == made_of and _is_at_rest(last[1]):
             return last[1]
         figures = _sums(grown, records, size if records else 0) | _lag(standings)
@@ -317,7 +361,7 @@ class TopicLooks:
             figures["retention_headroom_seconds"] = self.headroom[name]
         states: set[TopicState] = {one.state for one in standings}
         if reason is not None:
-            states.add("set-aside")
+            states.add("deleted" if name in self._gone else "set-aside")
         state: TopicState = next((one for one in WORST if one in states), "copying")
         partitions = tuple(one.figures() for one in standings)
         latency = self._latency(remote, now)
@@ -375,7 +419,7 @@ def _lag(standings: list[Standing]) -> dict[str, float]:
         ages = [lag.seconds for lag in lags if lag.seconds is not None]
         if len(ages) == len(lags):
             figures["lag_seconds"] = figures["rpo_seconds"] = max(ages)
-    moving = [one.lag for one in standings if one.state != "paused"]
+    moving = [one.lag for one in standings if one.state not in {"paused", "catching-up"}]
     waits = [lag.seconds for lag in moving if lag is not None and lag.seconds is not None]
     if moving and len(waits) == len(moving):
         figures["unpaused_lag_seconds"] = max(waits)
@@ -402,16 +446,24 @@ class GroupLooks:
         round_: GroupRound,
         ends: Mapping[TopicPartition, int],
         lags: Mapping[TopicPartition, Lag],
+        catching_up: AbstractSet[TopicPartition] = frozenset(),
     ) -> tuple[GroupFigures, ...]:
-        """Returns the figures of each group, in the order of their names."""
+        """Returns the figures of each group, in the order of their names.
+
+        What a group has committed in partitions *catching_up* has no copy yet, and nobody is late.
+        """
         by_group: dict[str, list[GroupPosition]] = defaultdict(list)
         for position in round_.positions:
             by_group[position.group].append(position)
-        waiting = {_commit(p) for p in round_.positions if isinstance(p.answer, NoAnswer)}
+        late = [p for p in round_.positions if p.upstream not in catching_up]
+        waiting = {_commit(p) for p in late if isinstance(p.answer, NoAnswer)}
         self._untranslated = {
             commit: self._untranslated.get(commit, round_.at or now) for commit in waiting
         }
-        found = (self._group(name, now, by_group[name], ends, lags) for name in sorted(by_group))
+        found = (
+            self._group(name, now, by_group[name], ends, lags, catching_up)
+            for name in sorted(by_group)
+        )
         blocked = round_.blocked
         if blocked is None:
             return tuple(found)
@@ -427,13 +479,15 @@ class GroupLooks:
         positions: list[GroupPosition],
         ends: Mapping[TopicPartition, int],
         lags: Mapping[TopicPartition, Lag],
+        catching_up: AbstractSet[TopicPartition],
     ) -> GroupFigures:
         upstream = {position.upstream for position in positions}
         since = [self._untranslated.get(_commit(position), now) for position in positions]
         figures: dict[str, float] = {
-            "group_position_age_seconds": max(0.0, now - min(since)),
             "group_reread_records": sum(position.reread for position in positions),
         }
+        if upstream.isdisjoint(catching_up):
+            figures["group_position_age_seconds"] = max(0.0, now - min(since))
         if upstream <= ends.keys():
             behind = (max(0, ends[p.upstream] - p.reads_from) for p in positions)
             figures["group_lag_records"] = sum(behind)
@@ -485,7 +539,7 @@ class FlowObserver:
         self.kept = frozenset[str]()
         self._skew_of = skew_of
         self._heartbeats = AwaitedHeartbeats(beat_seconds)
-        self.partitions = Partitions()
+        self.partitions = Partitions(context.config.status.slo_lag_seconds)
         self.topics = TopicLooks()
         self._job = job
         self._groups = GroupLooks()
@@ -519,9 +573,11 @@ class FlowObserver:
         is_waiting = bool(awaited) or any(use.is_waiting for use in uses)
         leaderless = self.context.outages.leaderless
         standings = self.partitions.look(now, copying, leaderless, ahead, is_waiting=is_waiting)
-        topics = self.topics.look(now, metrics, standings, reported)
+        topics = self.topics.look(now, metrics, standings, reported, self.context.metrics.gone)
         lags = {one.tp: one.lag for one in standings if one.lag is not None}
-        groups = self._groups.look(now, metrics.round, self.partitions.ends, lags)
+        catching_up = {one.tp for one in standings if one.state == "catching-up"}
+        ends = self.partitions.ends
+        groups = self._groups.look(now, metrics.round, ends, lags, catching_up)
         rates = self._rates(now, copying)
         figures = {**rates, **_of_topics(topics), **_of_reports(reported)}
         figures |= _of_metrics(now, metrics, ahead) | {"schemas_waiting": float(len(awaited))}
@@ -579,6 +635,11 @@ class FlowObserver:
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
             ahead=_ahead(metrics.copying),
             heartbeat_age=self._late_heartbeats(metrics, figures),
+            gone=self.context.metrics.gone,
+            servers={
+                one.alias: one.admin.get("bootstrap.servers", "")
+                for one in (self.config.source, self.config.target)
+            },
             keeps_less={k: v for k, v in self.context.metrics.losses.items() if k not in self.kept},
         )
 
@@ -627,6 +688,7 @@ class FlowObserver:
         }
         states = Counter[TopicState](one.state for one in standings)
         states["set-aside"] += len(metrics.aside)
+        states["deleted"] += len(self.context.metrics.gone)
         found: dict[str, Mapping[str, float]] = {
             name: {value: known[name].get(value, 0) for value in values}
             for name, values in BOUNDED.items()

@@ -215,6 +215,13 @@ class Observer:
         """Returns the newest observation of *flow*; None before the first. For any thread."""
         return self._latest.get(flow)
 
+    def glance(self, flow: Flow) -> None:
+        """Looks at *flow* at once, with what was asked and reported last."""
+        observer = self._observers.get(flow)
+        if observer is not None and flow in self._latest:
+            with self._lock, self._logged(flow):
+                self._latest[flow] = observer.look(steady(), self._report_of(flow))
+
     def end(self, flow: Flow) -> Observation | None:
         """Measures *flow* for the last time, without a question to anybody.
 

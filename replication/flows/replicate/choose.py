@@ -23,12 +23,13 @@ from replication.model import Flow, NewEvent, TopicPartition
 from replication.offsets.guard import Refusal
 from replication.positions.expire import rejected_records
 from replication.positions.find import Found, find_problems, topics_of
-from replication.positions.measure import give_up_in_flight
+from replication.positions.measure import give_up_in_flight, gone_text
 from replication.positions.originals import unsafe_keys
 from replication.spark.acknowledged import NOT_REPORTED, is_reported
 from replication.spark.kafka_options import named
 from replication.state.offset_table import FIRST_TOPICS, first_start_of, rows_of
 from replication.state.requests import LOOK_SECONDS
+from replication.topics.selection import remote_topics
 from replication.topics.topic_plan import RetryTimes, TopicPlan, codecs_of_copies
 from replication.upkeep.prepare import Reserve, carry_out, look
 
@@ -258,6 +259,9 @@ LEADER_RETRY_SECONDS = 5
 LONGEST_LEADER_PAUSE_SECONDS = 60
 
 
+GONE_SECONDS = 86_400
+"""How long a topic that the source does not have any more is shown."""
+
 UNREPORTED = (
     "replication.aggregate.topics names its remote topic, and its offset map would be wrong: "
     f"{NOT_REPORTED}"
@@ -292,6 +296,8 @@ class TopicChoice:
         self._topics = SetAside(context, pauses)
         pauses = Backoff(min(first, LEADER_RETRY_SECONDS), LONGEST_LEADER_PAUSE_SECONDS)
         self._leaderless = SetAside(context, pauses)
+        self._gone: dict[str, float] = {}  # since when the source does not have topics
+        self._looks = RetryTimes[str](Backoff(1, config.refresh_topics_interval_seconds))
         self._unled = frozenset[TopicPartition]()  # as the outages said it for the last plan
         self._unled_at = 0.0
 
@@ -323,12 +329,15 @@ class TopicChoice:
         has_other_leaders = (
             self._context.outages.leaderless != self._unled and time.monotonic() >= self._unled_at
         )
-        return self._topics.is_due() or self._leaderless.is_due() or has_other_leaders
+        times = (self._topics, self._leaderless)
+        is_due = any(each.is_due() for each in times) or self._looks.is_due(time.monotonic())
+        return is_due or has_other_leaders
 
     def postpone(self) -> None:
         """Records that the retries that were due were not attempted."""
         self._topics.postpone()
         self._leaderless.postpone()
+        self._look_for(self._gone)
         self._unled_at = time.monotonic() + LEADER_RETRY_SECONDS
 
     def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
@@ -383,6 +392,7 @@ class TopicChoice:
     def rejoin(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""
         self._known |= plan.topics.keys()
+        self._context.metrics.find_again(plan.topics)
         self._topics.rejoin(plan.topics)
         self._leaderless.rejoin(plan.partitions)
 
@@ -421,6 +431,8 @@ class TopicChoice:
         seen = plan.topics.keys() | plan.rejected.keys() | plan.left_to_others.keys()
         topics.forget(retried - seen)
         self._known = known & (seen | without)
+        self._lose(known - seen - without - {tp.topic for tp in plan.paused})
+        context.metrics.find_again(context.metrics.gone.keys() - self._gone.keys() - seen)
         for find in self._FILTERS:
             reasons = find(self, plan)
             topics.add(reasons)
@@ -434,6 +446,34 @@ class TopicChoice:
         self._reserve(plan)  # what was set aside may be another flow's
         self._unled = unled
         return plan
+
+    def _lose(self, missing: Collection[str]) -> None:
+        """Looks again soon for those of *missing* that the flow would copy, and shows them.
+
+        Whoever has deleted a topic may have done so on purpose: it is shown for a day.
+        """
+        now, source, before = time.monotonic(), self._flow.source, self._gone
+        since = {name: before.get(name, now) for name in missing}
+        recent = [name for name, at in since.items() if now - at < GONE_SECONDS]
+        self._gone = {name: since[name] for name in remote_topics(self._context.config, recent)}
+        for name in before.keys() - self._gone.keys():
+            self._looks.succeeded(name)
+        self._known |= self._gone.keys()  # a source without an ACL does not list its topic either
+        self._look_for(self._gone)
+        command = f"python -m replication topics FILE --flow '{self._flow}' --exclude"
+        text = "create it again, or leave it out with the command"
+        self._context.metrics.lose(
+            {
+                name: (f"{gone_text(name, source)}: {text}", f"{command} {name}")
+                for name in self._gone
+            }
+        )
+
+    def _look_for(self, gone: Collection[str]) -> None:
+        now = time.monotonic()
+        for name in gone:
+            if name not in self._looks.waiting(now):
+                self._looks.failed(name, now)
 
     def _rejected_by_a_cluster(self, plan: TopicPlan) -> Reasons:
         denied = self.denied(plan.without(plan.topics.keys() - self._topics.errors.keys()))
@@ -528,6 +568,7 @@ def refusal_errors(
             options = f"--partition {number} --from {refusal.restart}"
         command = f"python -m replication accept FILE --flow '{flow}' --topic {topic} {options}"
         errors[topic] = RefusedTopicError(str(error), command)
+        errors[topic].partitions = error.partitions
     return errors
 
 
@@ -537,4 +578,8 @@ def _by_topic(
     lines: dict[str, list[str]] = {}
     for tp, text in sorted(problems.items()):
         lines.setdefault(tp.topic, []).append(text if str(tp) in text else f"{tp}: {text}")
-    return {topic: kind("\n    ".join(texts)) for topic, texts in lines.items()}
+    errors: dict[TopicOrPartition, ReplicationError] = {}
+    for topic, texts in lines.items():
+        errors[topic] = kind("\n    ".join(texts))
+        errors[topic].partitions = len(texts)
+    return errors

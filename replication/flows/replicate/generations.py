@@ -225,9 +225,10 @@ class Generations:
         return self._ids.plan
 
     @property
-    def replaced(self) -> Collection[str]:
-        """Upstream names of topics that are not those of the plan any more, on either side."""
-        return self._ids.replaced & self.plan.topics.keys()
+    def replaced(self) -> Mapping[str, str]:
+        """What became of topics that are not those of the plan any more, by upstream names."""
+        topics = self.plan.topics
+        return {name: text for name, text in self._ids.replaced.items() if name in topics}
 
     def extend(self, plan: TopicPlan) -> None:
         """Takes *plan*, which has more than the last one, for what they replicate together."""

@@ -27,7 +27,6 @@ from replication.flows.replicate.overrides import OverrideFollower
 from replication.flows.replicate.recover import Recovery, Standstill
 from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.schemas import kept_schemas
-from replication.flows.replicate.topic_ids import names_of
 from replication.flows.replicate.try_alone import Windows, copy_lost, copy_up_to_rejected, try_alone
 from replication.flows.replicate.warm import held_records
 from replication.model import Position, TopicPartition
@@ -316,7 +315,7 @@ class _FlowLoop:
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
         pace = PollInterval()
         while True:
-            stopped = self._steer.wait(self._stop, pace.seconds)
+            stopped = self._steer.wait(self._stop, pace.seconds, lambda: bool(running.replaced))
             self._context.metrics.turn()
             self._lease.check()
             if running.record_progress():
@@ -347,8 +346,10 @@ class _FlowLoop:
 
     def _is_outdated(self, running: Generations) -> bool:
         """Returns whether *running* must end: what it reads, where, or how is not that any more."""
-        if running.replaced:
-            text = names_of(self._flow, running.replaced)
+        if replaced := running.replaced:
+            command = f"python -m replication events FILE --flow '{self._flow}' --since 15m"
+            self._context.metrics.lose({name: (text, command) for name, text in replaced.items()})
+            text = "; ".join(text for _, text in sorted(replaced.items()))
             self._context.log.info("topics_replaced", text=text)
             return True
         if self._letters.copies.are_asked_for() or self._map_writer.leaders.cut:
@@ -422,7 +423,7 @@ class _FlowLoop:
         self._context.head_start.end(config.flow)
         self._context.metrics.have_nothing(is_paused=bool(plan.paused), held=self._steer.held)
         due = time.monotonic() + config.refresh_topics_interval_seconds
-        while time.monotonic() < due and not self._steer.is_due:
+        while time.monotonic() < due and not self._steer.is_due and not self._choice.has_retry():
             self._lease.check()
             self._steer.record(self._number)
             if self._steer.wait(self._stop, LEAST_SECONDS):

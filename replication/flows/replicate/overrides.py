@@ -6,6 +6,7 @@ The lists and pauses themselves are asked where topics are chosen, by ``context.
 """
 
 import time
+from collections.abc import Callable
 from datetime import datetime
 from threading import Event
 from typing import Any, Final
@@ -38,8 +39,8 @@ WRITE_AGAIN_SECONDS: Final = 30.0
 RISK_SECONDS: Final = 60.0
 """Between two looks at what the source keeps of paused partitions."""
 
-_SLICE_SECONDS: Final = 1.0
-"""How late a change is noticed: as late as the process lists the changes of all its flows."""
+_SLICE_SECONDS: Final = 0.5
+"""How late a change is noticed, once the process has listed the changes of all its flows."""
 
 
 class OverrideFollower:
@@ -59,10 +60,12 @@ class OverrideFollower:
         self._at_risk = set[TopicPartition]()
         self._said = set[str]()
 
-    def wait(self, stop: Event, seconds: float) -> bool:
+    def wait(
+        self, stop: Event, seconds: float, is_over: Callable[[], bool] = lambda: False
+    ) -> bool:
         """Waits for *seconds*, or until something was changed; returns whether *stop* is set."""
         end = time.monotonic() + seconds
-        while (left := end - time.monotonic()) > 0 and not self.is_due:
+        while (left := end - time.monotonic()) > 0 and not self.is_due and not is_over():
             if stop.wait(min(left, _SLICE_SECONDS)):
                 return True
         return stop.is_set()

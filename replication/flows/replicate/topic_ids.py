@@ -10,14 +10,13 @@ long to answer.
 
 import time
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from threading import Condition, Event, Thread
 from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.model import Flow
 from replication.positions.measure import ComparedIds, compare_ids
 from replication.topics.topic_plan import TopicPlan
 
@@ -34,12 +33,13 @@ class IdLooks:
 
     Attributes:
         begun: How many have begun.
-        replaced: Topics that are other ones now, or gone, by upstream names.
+        replaced: Topics that are other ones now, or gone, by upstream names; with what became of
+            them.
     """
 
     def __init__(self) -> None:
         self.begun = 0
-        self.replaced = frozenset[str]()
+        self.replaced: Mapping[str, str] = {}
         self._same: dict[str, int] = {}  # by topic: the last look that found the plan's ids
         self._wanted: dict[str, int] = {}  # by topic: the look that checks what was copied of it
         self._missing = frozenset[str]()  # at the last look at each
@@ -64,7 +64,10 @@ class IdLooks:
         """Takes what the last look, which was at *names*, has *found*."""
         same = names - found.changed - found.unknown
         self._same.update(dict.fromkeys(same, self.begun))
-        self.replaced |= found.others | (found.missing & self._missing)
+        news = found.others | (found.missing & self._missing)
+        if news:  # readers have no lock
+            reasons = {topic: found.reasons.get(topic, "") for topic in news}
+            self.replaced = {**self.replaced, **reasons}
         self._missing = (self._missing - names) | found.missing
         self._wanted = {
             topic: look for topic, look in self._wanted.items() if not self.is_same(topic, look)
@@ -75,10 +78,11 @@ LOOK_SECONDS: Final = 1.0
 LARGEST_SHARE: Final = 0.1
 """Of the time that looks may take: thousands of topics are looked at less often."""
 
-REST_SECONDS: Final = 7.0
-"""Between two looks at all topics, while each is what it was and has its leaders. A broker that
-falls silent must have been described a moment before, and the others after that: shorter than it
-takes to say that one is silent. See `replication.flows.outages`."""
+REST_SECONDS: Final = 2.5
+"""Between two looks at all topics, while each is what it was and has its leaders: a topic that
+somebody deletes is shown as that within five seconds. A broker that falls silent must have been
+described a moment before, and the others after that: shorter than it takes to say that one is
+silent. See `replication.flows.outages`."""
 
 PARTITIONS_PER_SECOND: Final = 500
 """Where that is longer: a look costs as much as there are partitions, however far a cluster is."""
@@ -130,8 +134,8 @@ class TopicIdWatch:
         Thread(target=self._look_on, name=f"{self._flow} topic ids", daemon=True).start()
 
     @property
-    def replaced(self) -> frozenset[str]:
-        """Upstream names of the topics that are not those of the plan any more."""
+    def replaced(self) -> Mapping[str, str]:
+        """What became of the topics that are not those of the plan any more, by upstream names."""
         return self._looks.replaced
 
     def want(self, topics: Iterable[str]) -> int:
@@ -215,10 +219,3 @@ def _is_calm(found: ComparedIds) -> bool:
     """Returns whether each topic is what it was, and has its leaders."""
     described = (topic for topics in found.described for topic in topics.values())
     return not (found.changed or found.unknown or any(topic.leaderless for topic in described))
-
-
-def names_of(flow: Flow, topics: Iterable[str]) -> str:
-    """Returns what an operator reads of *topics* that were replaced."""
-    return (
-        f"deleted on {flow.source} or {flow.target}, or created again: {', '.join(sorted(topics))}"
-    )

@@ -148,10 +148,14 @@ def test_a_topic_that_is_deleted_under_a_batch_leaves_the_others_of_its_task_alo
         fill(clusters[0], slow, 3, anew)
     others_go_on(flow, clusters, topic_name)
     flow.until(lambda: said.of("topics_replaced"))
-    flow.until(lambda: not anew or ("set-aside", slow) in kinds_of_topics(flow.tables))
+    if not anew:  # a look at the topics is due in ten minutes, and follows at once
+        flow.until(lambda: "create it again" in flow.context.metrics.gone[slow][0])
+        fill(clusters[0], slow, 3, 3)
+    flow.until(lambda: ("set-aside", slow) in kinds_of_topics(flow.tables))
+    flow.until(lambda: not flow.context.metrics.gone)
     flow.stop()
 
     (line,) = said.of("topics_replaced")
-    assert line.text.endswith(f"or created again: {slow}")
+    assert line.text.startswith(f"{slow} was deleted on A")
     assert restarts(flow.tables) == []
     assert copied(clusters, slow) == 1  # what is new waits for an operator
