@@ -76,7 +76,7 @@ def cut(text: str, most: int = LONGEST) -> str:
     """Returns *text*, or its beginning and how much more there is."""
     if len(text) <= most:
         return text
-    return f"{text[:most]}… ({number(len(text) - most)} characters more)"
+    return f"{text[:most]}… ({counted(len(text) - most, 'character')} more)"
 
 
 def about(details: Mapping[str, str | int]) -> str:
