@@ -224,7 +224,8 @@ def _print(plan: FlowPlan) -> None:
         for change in plan.steering.in_force
     ]
     table(f"changes of {flow} by operators", CHANGE_HEADINGS, changes)
-    aside, left_out = plan.topics.rejected.items(), plan.topics.left_out.items()
+    left_out = plan.topics.left_out.items()
+    aside = [(cause.subject, cause.text) for cause in plan.causes if not cause.is_internal]
     table(f"topics that {flow} would set aside", ASIDE_HEADINGS, aside)
     table(f"topics that {flow} leaves out", ASIDE_HEADINGS, left_out)
     internal = (

@@ -107,6 +107,16 @@ def parse_jaas(text: str) -> tuple[LoginModule, ...]:
     return tuple(modules)
 
 
+def principal_of(properties: Mapping[str, str]) -> str:
+    """Returns the user that logs in by name, as ACLs name it; "" if *properties* have none."""
+    try:
+        modules = parse_jaas(properties.get("sasl.jaas.config", ""))
+    except JaasError:
+        return ""
+    user = modules[0].options.get("username")
+    return f"User:{user}" if user else ""
+
+
 def _options(tokens: Iterator[_Token]) -> dict[str, str]:
     options: dict[str, str] = {}
     for key in tokens:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from replication.config.client_keys import JaasError, Role, parse_jaas, with_defaults
+from replication.config.client_keys import Role, principal_of, with_defaults
 from replication.config.tree import MirrorConfig
 from replication.mm2.policy import CustomClass
 
@@ -48,15 +48,8 @@ def servers_of(config: MirrorConfig) -> dict[str, str]:
 
 def principals_of(config: MirrorConfig) -> dict[str, str]:
     """Returns the users that log in by name, by alias."""
-    found = {}
-    for alias, admin in admins_of(config).items():
-        try:
-            modules = parse_jaas(admin.get("sasl.jaas.config", ""))
-        except JaasError:
-            continue
-        if user := modules[0].options.get("username"):
-            found[alias] = f"User:{user}"
-    return found
+    found = {alias: principal_of(admin) for alias, admin in admins_of(config).items()}
+    return {alias: principal for alias, principal in found.items() if principal}
 
 
 def admins_of(config: MirrorConfig) -> dict[str, Mapping[str, str]]:

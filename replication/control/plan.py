@@ -6,7 +6,7 @@ Only reads: the same rules decide here and when the flow starts.
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from operator import attrgetter
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from replication.config.changes import NO_CHANGES, Overrides
 from replication.config.group_settings import HeartbeatsConfig
@@ -17,8 +17,10 @@ from replication.control.starts import StoredMap, find_starts
 from replication.errors import ReplicationError, SetupError
 from replication.foreign_json import to_json, written
 from replication.kafka.acls import NoAclsError, TopicAcls
+from replication.kafka.api import join_names
 from replication.kafka.cluster import Cluster, distinct_ids
 from replication.kafka.consumer_groups import Groups
+from replication.kafka.diagnosis import BAD_FACTOR
 from replication.kafka.internal_topic import (
     COMPACTED,
     LETTER_SETTINGS,
@@ -48,10 +50,13 @@ from replication.topics.acls import YOURS, AclHistory, AclPlan
 from replication.topics.configs import SyncHistory
 from replication.topics.selection import group_notes, names_groups, writers_of
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.faults import REPLICATION_FACTOR, TopicCause, TopicFault, causes_of
 from replication.upkeep.prepare import (
     MissingRight,
     look,
     missing_rights,
+    together,
+    topic_faults,
     topic_warnings,
     unwritable_topics,
     without_refused,
@@ -238,6 +243,7 @@ class FlowPlan:
         sample: What its transforms make of some records, where that was asked for.
         steering: What operators have changed of the flow, as *config* has it already.
         letters: Records that could not be copied, and wait.
+        causes: Why topics, internal ones included, would not be created or copied.
     """
 
     config: FlowConfig
@@ -253,19 +259,27 @@ class FlowPlan:
     sample: FlowSample | None = None
     steering: Overrides = NO_CHANGES
     letters: tuple[WaitingLetters, ...] = ()
+    causes: tuple[TopicCause, ...] = ()
 
     @property
     def problems(self) -> tuple[str, ...]:
         """Why the flow would not start, or would leave something out, one line each."""
-        aside = (f"{topic}: {text}" for topic, text in self.topics.rejected.items())
-        unsafe = (start for start in self.starts if start.origin == "problem")
-        lines = (f"{start.partition}: {start.reason}" for start in unsafe)
-        leaderless = (f"{tp}: no broker leads it on one side" for tp in self.topics.leaderless)
-        lacking = (
-            f"{right}; {right.line(YOURS)}"
-            for right in self.lacking
-            if right.topic not in self.topics.rejected
+        own = (cause for cause in self.causes if not cause.is_internal)
+        aside = (f"{cause.subject}: {cause.text}" for cause in own)
+        unsafe: dict[str, list[PartitionStart]] = {}
+        for start in self.starts:
+            if start.origin == "problem":
+                unsafe.setdefault(start.partition.topic, []).append(start)
+        lines = (
+            f"{some[0].partition if len(some) == 1 else f'{topic}: {len(some)} partitions'}: "
+            f"{some[0].reason}"
+            for topic, some in unsafe.items()
         )
+        unled = join_names(list(map(str, self.topics.leaderless)))
+        leaderless = [f"{unled}: no broker leads them on one side"] if unled else []
+        topics = self.topics.rejected
+        others = together(one for one in self.lacking if one.topic not in topics)
+        lacking = (f"{rights}; {rights.step(YOURS)}" for rights in others)
         failing = self.sample.problems if self.sample else ()
         return (*aside, *leaderless, *lacking, *self.unwritable.values(), *lines, *failing)
 
@@ -349,6 +363,11 @@ def plan_flow(
         for remote in (topics.topics[start.partition.topic],)
     )
     internal, faults = find_internal_topics(config, heartbeats, clusters)
+    aside, brokers = (
+        topic_faults(config, topics),
+        {one.alias: len(one.brokers()) for one in clusters},
+    )
+    causes = tuple(causes_of([*aside, *faults], brokers))
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
@@ -363,13 +382,14 @@ def plan_flow(
             *topics.warnings,
             *_idle_transforms(config, topics),
             *_group_notes(config),
-            *topic_warnings(topics, source, target),
-            *faults,
+            *map(str, topic_warnings(topics, source, target)),
+            *(str(cause) for cause in causes if cause.is_internal),
             *notes,
             *not_taken,
         ),
         unwritable_topics(topics, target),
         missing_rights(config, topics, source, target),
+        causes=causes,
     )
 
 
@@ -434,25 +454,43 @@ def _settings(
                 yield replace(planned, changes=due)
 
 
+FACTORS: Final[Mapping[Purpose, str]] = {
+    "heartbeats": "heartbeats.topic.replication.factor",
+    "checkpoints": "checkpoints.topic.replication.factor",
+    "offset syncs": "offset-syncs.topic.replication.factor",
+    "status": "status.storage.replication.factor",
+    "dead letters": REPLICATION_FACTOR,
+}
+"""What a file calls the replication factor of an internal topic."""
+
+
 def find_internal_topics(
     config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
-) -> tuple[tuple[PlannedTopic, ...], tuple[str, ...]]:
-    """Returns the topics that the mirror itself writes, and what is wrong with them, a line each.
+) -> tuple[tuple[PlannedTopic, ...], tuple[TopicFault, ...]]:
+    """Returns the topics that the mirror itself writes, and what is wrong with them.
 
     Of those that exist, and of those that their cluster would not create.
     """
     wanted = list(_internal_topics(config, heartbeats))
     own = {config.status.storage_topic}
     letters = {topic.name for topic, _, purpose in wanted if purpose == "dead letters"}
-    exists, faults = set[tuple[str, str]](), list[str]()
+    exists, faults = set[tuple[str, str]](), list[TopicFault]()
+    keys = {(alias, topic.name): FACTORS[purpose] for topic, alias, purpose in wanted}
     for cluster in clusters:
         topics = [topic for topic, alias, _ in wanted if alias == cluster.alias]
         existing = cluster.describe(topic.name for topic in topics)
         exists |= {(cluster.alias, name) for name in existing}
-        faults += faults_of(cluster, existing.keys() - letters, own)
-        faults += letter_faults_of(cluster, existing.keys() & letters)
+        texts = (
+            *faults_of(cluster, existing.keys() - letters, own),
+            *letter_faults_of(cluster, existing.keys() & letters),
+        )
+        faults += (TopicFault("", text, is_internal=True) for text in texts)
         missing = [topic for topic in topics if topic.name not in existing]
-        faults += cluster.refusals(missing).values()
+        for name, error in cluster.refusals(missing).items():
+            is_short = error.code == BAD_FACTOR
+            alias = cluster.alias if is_short else ""
+            key = keys[cluster.alias, name] if is_short else ""
+            faults.append(TopicFault(name, str(error), alias, key, is_internal=True))
     planned = tuple(
         PlannedTopic(topic.name, alias, purpose, exists=(alias, topic.name) in exists)
         for topic, alias, purpose in wanted

@@ -149,7 +149,7 @@ class Calls:
         try:
             self._admin = open_admin(properties, name, self._timeout_s, prefers_java=prefers_java)
         except ClientError as error:
-            raise self._failed(Call("creating a client"), error.failure) from None
+            raise self.error_of(Call("creating a client"), error.failure) from None
 
     @property
     def admin(self) -> Admin:
@@ -212,7 +212,7 @@ class Calls:
                         f"no broker led it, or not every broker knew it, for {self._timeout_s:g} s"
                     )
                     failure = ClientFailure("LEADER_NOT_AVAILABLE", reason)
-                    raise self._failed(call.of(*hidden), failure)
+                    raise self.error_of(call.of(*hidden), failure)
                 break
             if pending:
                 if STALE.intersection(codes.values()):
@@ -245,10 +245,10 @@ class Calls:
             reasons = [f"{join_names(names)}: {text}" for text, names in of_text.items()]
             code = next(iter(failed.values())).code
             whole = ClientFailure(code, join_names(reasons, separator="; "))
-            error = self._failed(call.of(*failed), whole)
+            error = self.error_of(call.of(*failed), whole)
             may_pass = any(failure.code in RETRIABLE for failure in failed.values())
             rejected = {
-                topic_of(key): str(self._failed(call.of(key), failure))
+                topic_of(key): str(self.error_of(call.of(key), failure))
                 for key, failure in failed.items()
                 if not may_pass
             }
@@ -261,7 +261,11 @@ class Calls:
 
     def text_of(self, call: Call, failure: ClientFailure) -> str:
         """Returns what an operator reads of a *call* that failed, with the next step."""
-        return str(self._failed(call, failure))
+        return str(self.error_of(call, failure))
+
+    def error_of(self, call: Call, failure: ClientFailure) -> CallError:
+        """Returns the error of a *call* that failed."""
+        return call_error(self._alias, self._properties, call, failure)
 
     def ask(
         self, call: Call, send: Callable[[float], ResultT], timeout_s: float | None = None
@@ -284,12 +288,12 @@ class Calls:
                 if self.reach.is_open:
                     self._look_at_listener(call)
                 if silence is not None:
-                    raise self._failed(call, silence)
+                    raise self.error_of(call, silence)
         try:
             found = future.result()
         except ClientError as error:
             self._raise_if_own(call, error.failure)
-            raise self._failed(call, error.failure) from None
+            raise self.error_of(call, error.failure) from None
         self.reach.answered()
         return found
 
@@ -303,7 +307,7 @@ class Calls:
         while names := missing():
             if time.monotonic() > deadline:
                 reason = f"{join_names(names)} not visible after {self._timeout_s:g} s"
-                raise self._failed(call, ClientFailure("_TIMED_OUT", reason))
+                raise self.error_of(call, ClientFailure("_TIMED_OUT", reason))
             time.sleep(POLL_SECONDS)
 
     def _raise_if_own(self, call: Call, failure: object) -> None:
@@ -320,7 +324,7 @@ class Calls:
                 self._look_at_listener(call)
             if silence is not None:
                 failure = silence
-        raise self._failed(call, failure) from None
+        raise self.error_of(call, failure) from None
 
     def _look_at_listener(self, call: Call) -> None:
         """Raises an error if the listener speaks another protocol; looks only once."""
@@ -330,9 +334,6 @@ class Calls:
         if mismatch := find_mismatch(self._properties):
             failure = ClientFailure(LISTENER, mismatch.reason)
             raise call_error(self._alias, self._properties, call, failure, mismatch.step)
-
-    def _failed(self, call: Call, failure: ClientFailure) -> CallError:
-        return call_error(self._alias, self._properties, call, failure)
 
 
 def timeout_s(properties: Mapping[str, str]) -> float:

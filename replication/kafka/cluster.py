@@ -301,7 +301,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         return _rejected_settings(self._create(topics, validate_only=True))
 
-    def refusals(self, topics: Iterable[NewTopic]) -> dict[str, str]:
+    def refusals(self, topics: Iterable[NewTopic]) -> dict[str, CallError]:
         """Finds which of *topics* the cluster would not create with any settings, and why.
 
         Nothing is created. The cluster itself is asked: how many brokers it counts, which policies
@@ -309,7 +309,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         """
         results = self._create(topics, validate_only=True)
         return {
-            name: self._calls.text_of(CREATE_TOPIC.of(name), failure)
+            name: self._calls.error_of(CREATE_TOPIC.of(name), failure)
             for name, failure in results.items()
             if failure
             and not failure.is_for_a_setting

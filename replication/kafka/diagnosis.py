@@ -187,6 +187,7 @@ RETRIABLE: Final = frozenset(
 )
 UNREACHABLE: Final = frozenset({"_ALL_BROKERS_DOWN", "_RESOLVE", "_TIMED_OUT", "_TRANSPORT"})
 NOT_FOUND: Final = "UNKNOWN_TOPIC_OR_PARTITION"
+BAD_FACTOR: Final = "INVALID_REPLICATION_FACTOR"
 TOO_LARGE: Final = frozenset({"MESSAGE_TOO_LARGE", "RECORD_LIST_TOO_LARGE"})
 """Of one record, which is rejected whatever the others are."""
 
@@ -205,7 +206,7 @@ NEXT_STEPS: Final[Mapping[str, str]] = MappingProxyType(
         NOT_FOUND: "create that topic or partition on cluster {alias}, or leave it out",
         "INVALID_CONFIG": "correct the topic's configuration, or create the topic by hand",
         "LEADER_NOT_AVAILABLE": "start the brokers of cluster {alias} that are down",
-        "INVALID_REPLICATION_FACTOR": "set replication.factor to at most the number of brokers of "
+        BAD_FACTOR: "set replication.factor to at most the number of brokers of "
         "cluster {alias}, or to -1 for its default; offset-syncs, checkpoints and heartbeats "
         "topics have keys of their own, such as checkpoints.topic.replication.factor",
         "POLICY_VIOLATION": "create the topic by hand as the policy of cluster {alias} requires it",

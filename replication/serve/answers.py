@@ -44,7 +44,7 @@ def clusters_of(snapshots: Sequence[FlowSnapshot]) -> Iterator[tuple[str, dict[s
         for cluster in seen.observation.clusters if seen.observation else ():
             said = to_json(cluster)
             if seen.is_stale:  # how it is now, nobody has said
-                said |= {"reachable": None, "since": None}
+                said |= dict.fromkeys(("reachable", "since", "clock_skew_seconds"))
             yield said.pop("name"), {"flow": to_json(seen.flow), **said}
 
 

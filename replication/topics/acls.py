@@ -297,6 +297,16 @@ def describe_acls(
         )
 
 
+def removal_line(acl: TopicAcl, servers: str) -> str:
+    """Returns the line of ``kafka-acls`` that removes *acl*, and nothing else."""
+    who = "deny" if acl.permission == "DENY" else "allow"
+    return (
+        f"kafka-acls --bootstrap-server {servers} --remove --force --{who}-principal "
+        f"'{acl.principal}' --{who}-host '{acl.host}' --operation {camel(acl.operation)} "
+        f"--topic '{acl.topic}' --resource-pattern-type {acl.pattern.lower()}"
+    )
+
+
 def camel(operation: str) -> str:
     """Returns Kafka's name of an operation as its tools write it: ``DescribeConfigs``."""
     return "".join(part.capitalize() for part in operation.split("_"))

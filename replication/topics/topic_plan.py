@@ -175,6 +175,8 @@ class TopicPlan:
             of all.
         transforms: What changes the records of topics, by upstream names, where anything does.
         made: The remote topics that were created for this plan just now, by nobody else.
+        short_of_brokers: Those of the rejected topics for whose replication factor the target has
+            too few brokers.
     """
 
     topics: Mapping[str, str]
@@ -196,6 +198,7 @@ class TopicPlan:
     codecs: Mapping[str, str] = field(default_factory=dict)
     transforms: Mapping[str, Chain] = field(default_factory=dict)
     made: frozenset[str] = frozenset()
+    short_of_brokers: frozenset[str] = frozenset()
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:
         """Returns the remote partition of the upstream partition *tp*."""

@@ -1,17 +1,22 @@
 """Prepares the target's topics: lists, selects, creates and grows; returns the plan."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal
+from typing import Final, Literal
 
-from replication.config.tree import FlowConfig
-from replication.errors import GuardError
+from replication.config.client_keys import principal_of
+from replication.config.tree import ClusterConfig, FlowConfig
+from replication.errors import GuardError, ReplicationError
+from replication.kafka.acls import TopicAcls
+from replication.kafka.api import join_names
 from replication.kafka.cluster import Cluster, Rejections, are_one, have_one_id
+from replication.kafka.diagnosis import BAD_FACTOR
+from replication.kafka.jvm import shared_jvm
 from replication.log import Log
-from replication.model import Flow, NewTopic, Topic
-from replication.topics.acls import Resource, describe_acls, named_topics
+from replication.model import Flow, NewTopic, Topic, TopicAcl
+from replication.topics.acls import Resource, describe_acls, named_topics, removal_line
 from replication.topics.configs import (
     SettingTrials,
     alter_line,
@@ -31,6 +36,7 @@ from replication.topics.selection import (
     topic_notes,
 )
 from replication.topics.topic_plan import TopicPlan, plan_topics, too_few_in_sync
+from replication.upkeep.faults import REPLICATION_FACTOR, TopicCause, TopicFault, causes_of
 
 log = Log(__name__)
 
@@ -155,22 +161,97 @@ class MissingRight:
         servers: Its ``bootstrap.servers``.
         operation: Kafka's name of what is not allowed.
         topic: With what.
+        denied_by: ACLs that deny it, whatever others allow.
+        is_allowed: Whether nothing but these keeps it from being allowed.
+        doubt: Why it is not known whether an ACL denies it; "" if it is.
     """
 
     alias: str
     servers: str
     operation: Operation
     topic: str
+    denied_by: tuple[TopicAcl, ...] = ()
+    is_allowed: bool = False
+    doubt: str = ""
 
     def __str__(self) -> str:
-        return f"{self.operation} on topic {self.topic} of {self.alias} is not allowed"
+        return f"{self.operation} on topic {self.topic} of {self.alias} is {self.verdict}"
 
-    def line(self, principal: str) -> str:
-        """Returns the line of kafka-acls that allows it to *principal*."""
-        (line,) = describe_acls(
-            {Resource("topic", self.topic): (self.operation,)}, principal, self.servers
+    @property
+    def verdict(self) -> str:
+        """Why it is not allowed, in words."""
+        return f"denied ({self.denied_by[0]})" if self.denied_by else "not allowed"
+
+    def lines(self, principal: str) -> tuple[str, ...]:
+        """Returns the lines of kafka-acls that let *principal* do it."""
+        denied = tuple(removal_line(acl, self.servers) for acl in self.denied_by)
+        if self.is_allowed:
+            return denied
+        grant = {Resource("topic", self.topic): (self.operation,)}
+        return (*denied, *describe_acls(grant, principal, self.servers))
+
+
+@dataclass(frozen=True, slots=True)
+class MissingRights:
+    """What is not allowed with several topics for one reason."""
+
+    rights: tuple[MissingRight, ...]
+
+    def __str__(self) -> str:
+        if len(self.rights) == 1:
+            return str(self.rights[0])
+        first, names = self.rights[0], [right.topic for right in self.rights]
+        topics = f"{len(names)} topics of {first.alias} ({join_names(names)})"
+        return f"{first.operation} on {topics} is {first.verdict}"
+
+    def lines(self, principal: str) -> tuple[str, ...]:
+        """Returns the lines of kafka-acls that let *principal* do it, each once."""
+        lines = (line for right in self.rights for line in right.lines(principal))
+        return tuple(dict.fromkeys(lines))
+
+    def step(self, principal: str) -> str:
+        """Returns the first lines, and how to get the others."""
+        first, rest = self.rights[0], len(self.lines(principal)) - MOST_LINES
+        step = "; ".join(self.lines(principal)[:MOST_LINES])
+        if rest > 0:
+            step += f" (python -m replication doctor FILE --fix-commands prints {rest} lines more)"
+        return f"{step} ({first.doubt})" if first.doubt else step
+
+
+MOST_LINES: Final = 3
+
+
+def together(rights: Iterable[MissingRight]) -> tuple[MissingRights, ...]:
+    """Returns *rights* by what they have in common."""
+    groups: dict[object, list[MissingRight]] = {}
+    for right in rights:
+        groups.setdefault((right.alias, right.operation, right.denied_by), []).append(right)
+    return tuple(MissingRights(tuple(some)) for some in groups.values())
+
+
+def _with_denials(
+    rights: Collection[MissingRight], cluster: ClusterConfig
+) -> Iterator[MissingRight]:
+    """Yields *rights* that are missing on *cluster*, with the ACLs that deny them."""
+    if not rights:
+        return
+    try:
+        with TopicAcls(shared_jvm(), cluster.alias, cluster.admin) as acls:
+            found = acls.read()
+    except ReplicationError:
+        servers = cluster.admin["bootstrap.servers"]
+        doubt = (
+            "where an ACL denies it, remove that one instead: this user may not see them, but "
+            f"kafka-acls --bootstrap-server {servers} --list shows them"
         )
-        return line
+        yield from (replace(right, doubt=doubt) for right in rights)
+        return
+    user = principal_of(cluster.admin)
+    for right in rights:
+        about = [acl for acl in found if acl.concerns(right.topic, right.operation, user)]
+        denied = sorted(acl for acl in about if acl.permission == "DENY")
+        is_allowed = any(acl.permission == "ALLOW" for acl in about)
+        yield replace(right, denied_by=tuple(denied), is_allowed=bool(denied) and is_allowed)
 
 
 def missing_rights(
@@ -191,10 +272,15 @@ def missing_rights(
         (target, "WRITE", frozenset([*copies, *letters])),
         (target, "READ", frozenset([*copies, *letters])),
     )
-    return tuple(
+    lacking = [
         MissingRight(cluster.alias, cluster.servers, operation, name)
         for cluster, operation, topics in asked
         for name in cluster.denied(operation, topics)
+    ]
+    return tuple(
+        right
+        for side in (config.source, config.target)
+        for right in _with_denials([one for one in lacking if one.alias == side.alias], side)
     )
 
 
@@ -346,13 +432,28 @@ def without_refused(plan: TopicPlan, target: Cluster) -> TopicPlan:
     Raises:
         ClusterError: The target does not answer.
     """
-    return _without_rejected(plan, {}, target.refusals(plan.create))
+    refused = target.refusals(plan.create)
+    short = {name for name, error in refused.items() if error.code == BAD_FACTOR}
+    left = _without_rejected(plan, {}, {name: str(error) for name, error in refused.items()})
+    names = (name for name, copy in plan.topics.items() if copy in short)
+    return replace(left, short_of_brokers=frozenset(names))
 
 
-def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[str, ...]:
-    """Returns the `topic_losses` of *plan*, a line each."""
-    losses = topic_losses(plan.topics, source, target)
-    return tuple(f"{text}; {line} (or accept the loss)" for text, line in losses.values())
+def topic_faults(config: FlowConfig, plan: TopicPlan) -> Iterator[TopicFault]:
+    """Yields why topics of *plan* are rejected."""
+    copies, target = remote_topics(config, plan.rejected), config.target.alias
+    for topic, text in plan.rejected.items():
+        short = (target, REPLICATION_FACTOR) if topic in plan.short_of_brokers else ("", "")
+        yield TopicFault(topic, text, *short, copy=copies.get(topic, ""))
+
+
+def topic_warnings(plan: TopicPlan, source: Cluster, target: Cluster) -> tuple[TopicCause, ...]:
+    """Returns the `topic_losses` of *plan*; of many topics for one cause, one."""
+    faults = (
+        TopicFault(topic, f"{text}; {line} (or accept the loss)", copy=plan.topics[topic])
+        for topic, (text, line) in topic_losses(plan.topics, source, target).items()
+    )
+    return tuple(causes_of(faults, {}))
 
 
 def topic_losses(

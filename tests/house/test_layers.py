@@ -78,7 +78,7 @@ DOORS = {
         "refine",
         "survey",
     },
-    "upkeep": {"groups", "prepare", "schemas", "settings"},
+    "upkeep": {"faults", "groups", "prepare", "schemas", "settings"},
     "state": {
         "change_files",
         "claim",

@@ -12,6 +12,7 @@ from tests.support.doctored import assert_healthy, await_fault, look, only, prob
 from tests.support.flows import unique_flow
 from tests.support.least_privilege import (
     Strict,
+    grant,
     grant_needed,
     grant_printed,
     line_for,
@@ -195,6 +196,26 @@ def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
     assert "kafka-acls --bootstrap-server" in plan.stderr
     script = run("doctor", strict_file, "--fix-commands").stdout.splitlines()
     grant_printed(strict, script)
+    assert_healthy(strict_file)
+
+
+def test_a_denial_is_mended_by_its_removal_and_not_by_an_allow(
+    strict: Strict, strict_file: Path, topic_name: str
+) -> None:
+    target = strict[1].broker
+    denied = line_for("Write", "topic", f"A.{topic_name}").replace("--allow-", "--deny-")
+    grant(target, denied)
+    grant(target, line_for("Describe", "cluster", "kafka-cluster"))
+
+    code, rows = await_fault(strict_file)
+
+    assert code == 5
+    (line,) = only(rows)["commands"]
+    assert "--remove --force --deny-principal" in line
+    assert f"--operation Write --topic 'A.{topic_name}'" in line
+    plan = run("plan", strict_file)
+    assert line in plan.stderr.replace("User:YOURS", f"User:{USER}")
+    revoke(target, line)
     assert_healthy(strict_file)
 
 

@@ -79,6 +79,9 @@ def _bindings(kind: type[Binding], line: str) -> Iterator[Binding]:
         for resource in ("topic", "group", "cluster")
         if f"--{resource}" in options
     )
+    is_denial = "--deny-principal" in options
+    whom = options["--deny-principal" if is_denial else "--allow-principal"][0]
+    permission = AclPermissionType.DENY if is_denial else AclPermissionType.ALLOW
     pattern = ResourcePatternType[options.get("--resource-pattern-type", ["literal"])[0].upper()]
     for operation in options["--operation"]:
         snake = "".join(f"_{char}" if char.isupper() else char for char in operation).lstrip("_")
@@ -86,8 +89,8 @@ def _bindings(kind: type[Binding], line: str) -> Iterator[Binding]:
             RESOURCES.get(resource, ResourceType.BROKER),
             names[0] if names else "kafka-cluster",
             pattern,
-            options["--allow-principal"][0],
+            whom,
             "*",
             AclOperation[snake.upper()],
-            AclPermissionType.ALLOW,
+            permission,
         )

@@ -26,13 +26,14 @@ from replication.features.doctor.clusters import (
     judge_certificate,
 )
 from replication.features.doctor.host import judge_lease, judge_port, judge_size, judge_space
-from replication.features.doctor.topics import MOST_ROWS, judge_plan, judge_right
+from replication.features.doctor.topics import judge_causes, judge_plan, judge_rights
 from replication.kafka.api import DESCRIBE_GROUP, ClientFailure
 from replication.kafka.diagnosis import CallError, call_error
 from replication.kafka.reach import Silence
-from replication.model import Flow, NewTopic, TopicPartition
+from replication.model import Flow, NewTopic, TopicAcl, TopicPartition
 from replication.state.locks import LockOwner
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.faults import TopicFault, causes_of
 from replication.upkeep.prepare import MissingRight
 
 NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
@@ -139,7 +140,8 @@ def test_a_text_without_a_step_leads_to_itself() -> None:
 
 
 def test_the_line_of_a_missing_right_names_user_operation_and_topic() -> None:
-    found = judge_right(MissingRight("B", "b:1", "WRITE", "A.orders"), {"B": "User:mirror"})
+    right = MissingRight("B", "b:1", "WRITE", "A.orders")
+    (found,) = judge_rights([right], {"B": "User:mirror"})
 
     line = (
         "kafka-acls --bootstrap-server b:1 --add --allow-principal 'User:mirror' "
@@ -166,7 +168,7 @@ def test_the_code_is_that_of_the_first_problem() -> None:
 
 
 def test_what_mends_it_is_a_script_without_repetitions() -> None:
-    acl = judge_right(MissingRight("B", "b:1", "READ", "t"), {"B": "User:mirror"})
+    (acl,) = judge_rights([MissingRight("B", "b:1", "READ", "t")], {"B": "User:mirror"})
     words = CheckResult(what="heap", found="small", verdict="warning", next_step="DRIVER_MEMORY=4g")
 
     lines = list(script([acl, CheckResult(what="a", found="b"), words, acl, words]))
@@ -267,11 +269,8 @@ def test_an_error_hands_over_the_command_that_it_names() -> None:
     ("topics", "lost", "verdicts"),
     [
         pytest.param(2, 0, ["ok"], id="all are created"),
-        pytest.param(2, 1, ["problem", "ok"], id="one is refused"),
-        pytest.param(2, 2, ["problem", "problem", "problem"], id="nothing is left"),
-        pytest.param(
-            30, 30, ["problem"] * (MOST_ROWS + 2), id="so many that they are not all shown"
-        ),
+        pytest.param(2, 1, ["ok"], id="one is refused, of which a row of its own tells"),
+        pytest.param(2, 2, ["problem"], id="nothing is left"),
     ],
 )
 def test_topics_that_would_be_set_aside(topics: int, lost: int, verdicts: list[str]) -> None:
@@ -281,7 +280,81 @@ def test_topics_that_would_be_set_aside(topics: int, lost: int, verdicts: list[s
     found = list(judge_plan("topics of A->B", plan, refused(plan, *names[:lost])))
 
     assert [one.verdict for one in found] == verdicts
-    assert exit_code(found) == (5 if lost else 0)
+    assert exit_code(found) == (5 if lost == topics else 0)
+
+
+FACTOR = (
+    "cluster B (bootstrap.servers=b:1): creating topic {} failed: 3 of 1; set replication.factor"
+)
+
+
+def test_one_cause_of_500_topics_is_a_row_with_the_lines_of_the_file() -> None:
+    names = [f"t{number:03}" for number in range(500)]
+    internal = {
+        "A.checkpoints.internal": "checkpoints.topic.replication.factor",
+        "heartbeats": "heartbeats.topic.replication.factor",
+    }
+    short = [
+        TopicFault(name, FACTOR.format(f"A.{name}"), "B", "replication.factor", f"A.{name}")
+        for name in names
+    ]
+    short += [
+        TopicFault(name, FACTOR.format(name), "B", key, is_internal=True)
+        for name, key in internal.items()
+    ]
+    denied = [
+        TopicFault(
+            f"d{name}",
+            f"creating topic A.d{name} failed: not authorized; allow Create: kafka-acls "
+            f"--bootstrap-server b:1 --add --topic 'A.d{name}' (acls prints all)",
+            copy=f"A.d{name}",
+        )
+        for name in names
+    ]
+    own = TopicFault("checkpoints", FACTOR.format("checkpoints"), "A", "a.key", is_internal=True)
+
+    too_many, refused_, alone = judge_causes(
+        "A->B", causes_of([*short, *denied, own], {"A": 2, "B": 1})
+    )
+
+    both = "500 topics and 2 internal topics (t000, t001, t002 and 497 more)"
+    assert too_many.what == f"topics of A->B: {both}"
+    assert too_many.found == "cluster B has 1 broker(s), fewer than the replication factor"
+    assert too_many.next_step == (
+        "write in the file: checkpoints.topic.replication.factor: 1, "
+        "heartbeats.topic.replication.factor: 1, replication.factor: 1"
+    )
+    assert (too_many.verdict, exit_code([too_many])) == ("problem", 5)
+    assert refused_.what == "topics of A->B: 500 topics (dt000, dt001, dt002 and 497 more)"
+    assert len(refused_.commands) == 500
+    assert (alone.verdict, exit_code([alone])) == ("warning", 0)
+    assert alone.next_step == "write in the file: a.key: 2"
+
+
+def test_what_is_denied_is_not_mended_by_an_allow() -> None:
+    def acl(permission: str, topic: str = "A.", principal: str = "User:mirror") -> TopicAcl:
+        return TopicAcl(topic, "PREFIXED", principal, "*", "WRITE", permission)
+
+    deny = acl("DENY", "A.o")
+    right = MissingRight("B", "b:1", "WRITE", "A.orders", (deny,), is_allowed=True)
+    others = [replace(right, topic=f"A.o{number}") for number in range(499)]
+    (found,) = judge_rights([right, *others], {"B": "User:mirror"})
+
+    assert found.next_step == (
+        "kafka-acls --bootstrap-server b:1 --remove --force --deny-principal 'User:mirror' "
+        "--deny-host '*' --operation Write --topic 'A.o' --resource-pattern-type prefixed"
+    )
+    assert found.commands == (found.next_step,)
+    assert found.found.startswith("WRITE on 500 topics of B (A.o0, A.o1, ")
+    assert found.found.endswith("is denied (DENY WRITE A.o* to User:mirror from *)")
+    assert right.lines("User:mirror") == found.commands
+    (unknown_,) = judge_rights([replace(right, is_allowed=False)], {"B": "User:mirror"})
+    assert len(unknown_.commands) == 2, "nothing allows it either"
+    assert deny.concerns("A.orders", "WRITE", "")
+    assert not deny.concerns("A.orders", "READ", "User:mirror")
+    assert not deny.concerns("B.orders", "WRITE", "User:mirror")
+    assert not acl("DENY", principal="User:other").concerns("A.orders", "WRITE", "User:mirror")
+    assert acl("DENY", principal="User:*").concerns("A.orders", "WRITE", "User:mirror")
 
 
 def test_lists_that_select_nothing_are_not_well() -> None:

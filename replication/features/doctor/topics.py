@@ -1,31 +1,36 @@
 """What a start of a flow would meet on its clusters: topics, rights, sizes, internal topics."""
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig
 from replication.control.partitions import PATIENCE_SECONDS
-from replication.control.plan import find_internal_topics
+from replication.control.plan import PlannedTopic, find_internal_topics
 from replication.errors import GuardError, ReplicationError
-from replication.features.doctor.check_result import CheckResult, failed, told, unknown
+from replication.features.doctor.check_result import (
+    CheckResult,
+    Verdict,
+    failed,
+    told,
+    unknown,
+)
+from replication.kafka.api import join_names
 from replication.kafka.cluster import Cluster, Rejections, open_clusters
 from replication.kafka.diagnosis import CallError
 from replication.topics.acls import YOURS
 from replication.topics.topic_plan import TopicPlan
+from replication.upkeep.faults import TopicCause, causes_of
 from replication.upkeep.prepare import (
     MissingRight,
     look,
     missing_rights,
+    together,
+    topic_faults,
     topic_warnings,
     unwritable_topics,
     without_refused,
 )
-
-MOST_ROWS: Final = 20
-"""Of single topics that would be set aside."""
 
 Principals = Mapping[str, str]
 """The user of a file on each cluster, by alias, where its login names one."""
@@ -58,10 +63,15 @@ def look_at_flow(
             ids = {cluster.alias: cluster.cluster_id() for cluster in (source, target)}
             plan = look(config, source, target)
             count = len(plan.partitions)
-            found += judge_plan(what, plan, without_refused(plan, target))
+            left = without_refused(plan, target)
+            planned, faults = find_internal_topics(config, heartbeats, (source, target))
+            brokers = {one.alias: len(one.brokers()) for one in (source, target)}
+            causes = tuple(causes_of([*topic_faults(config, left), *faults], brokers))
+            found += judge_causes(str(config.flow), causes)
+            found += judge_plan(what, plan, left)
             found += _rights(config, plan, (source, target), principals)
             found += _settings(config, plan, source, target)
-            found += _internal(config, heartbeats, (source, target))
+            found += _internal(config, planned, is_well=not faults)
     except CallError as error:
         found.append(failed(what, error) if error.is_denied else unknown(what, str(error)))
     except ReplicationError as error:
@@ -69,32 +79,39 @@ def look_at_flow(
     return FlowLook(tuple(found), count, ids)
 
 
+def judge_causes(flow: str, causes: Iterable[TopicCause]) -> Iterator[CheckResult]:
+    """Yields a row for each of *causes*, with the commands of all its topics."""
+    for cause in causes:
+        kind = "internal topics" if cause.is_internal else "topics"
+        subject = f": {cause.subject}" if cause.subject else ""
+        verdict: Verdict = "warning" if cause.is_internal else "problem"
+        code = 0 if cause.is_internal else GuardError.exit_code
+        yield _row(f"{kind} of {flow}{subject}", cause.text, cause, verdict, code)
+
+
+def _row(what: str, text: str, cause: TopicCause, verdict: Verdict, code: int = 0) -> CheckResult:
+    """Returns the *text* of *cause* as a row, with the commands of all its topics."""
+    each = (told(what, fault.text, verdict).commands for fault in cause.faults)
+    commands = dict.fromkeys(command for some in each for command in some)
+    return replace(told(what, text, verdict, code), commands=tuple(commands))
+
+
 def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[CheckResult]:
     """Yields what follows from the *plan* of a flow and from what is *left* of it.
 
     *plan* has all topics that no cluster rejects, *left* those that the target would create.
     """
-    for topic, text in islice(left.rejected.items(), MOST_ROWS):
-        yield told(f"{what}: {topic}", text, "problem", GuardError.exit_code)
-    for tp in plan.leaderless:
+    if plan.leaderless:
         yield CheckResult(
-            what=f"{what}: {tp}",
-            found="no broker leads it on one side, so it is not copied until one does",
+            what=f"{what}: {join_names(list(map(str, plan.leaderless)))}",
+            found="no broker leads them on one side, so they are not copied until one does",
             verdict="problem",
-            next_step="start the broker that leads it",
+            next_step="start the brokers that lead them",
             exit_code=GuardError.exit_code,
         )
     for text in (*plan.warnings, *filter(None, [plan.shared_id])):
         yield told(what, text, "warning")
     total = len(plan.topics) + len(plan.rejected)
-    if (more := len(left.rejected) - MOST_ROWS) > 0:
-        yield CheckResult(
-            what=what,
-            found=f"{more} more would be set aside",
-            verdict="problem",
-            next_step="python -m replication plan lists all",
-            exit_code=GuardError.exit_code,
-        )
     if plan.is_empty:
         yield CheckResult(
             what=what,
@@ -124,25 +141,26 @@ def _rights(
     """Yields what the user may not do with the topics, as lines that allow it."""
     source, target = clusters
     lacking = missing_rights(config, plan, source, target)
-    for right in lacking:
-        yield judge_right(right, principals)
+    yield from judge_rights(lacking, principals)
     if not lacking:
         names = f"{source.alias} and {target.alias}"
         found = "the user may read and write the topics that exist"
         yield CheckResult(what=f"permissions on {names}", found=found)
 
 
-def judge_right(right: MissingRight, principals: Principals) -> CheckResult:
-    """Returns what follows from a right that is missing, with the line that gives it."""
-    line = right.line(principals.get(right.alias, YOURS))
-    return CheckResult(
-        what=f"permissions on {right.alias}",
-        found=str(right),
-        verdict="problem",
-        next_step=line,
-        commands=(line,),
-        exit_code=GuardError.exit_code,
-    )
+def judge_rights(rights: Iterable[MissingRight], principals: Principals) -> Iterator[CheckResult]:
+    """Yields what follows from rights that are missing, with the lines that give them."""
+    for some in together(rights):
+        alias = some.rights[0].alias
+        user = principals.get(alias, YOURS)
+        yield CheckResult(
+            what=f"permissions on {alias}",
+            found=str(some),
+            verdict="problem",
+            next_step=some.step(user),
+            commands=some.lines(user),
+            exit_code=GuardError.exit_code,
+        )
 
 
 def _settings(
@@ -154,8 +172,8 @@ def _settings(
     for text in hidden:
         yield told(what, f"unknown: {text}", "unknown")
     losses, unwritable = topic_warnings(plan, source, target), unwritable_topics(plan, target)
-    for text in losses:
-        yield told(what, text, "warning")
+    for cause in losses:
+        yield _row(what, str(cause), cause, "warning")
     for text in unwritable.values():
         yield told(what, text, "problem", GuardError.exit_code)
     if not hidden and not losses and not unwritable:
@@ -169,12 +187,9 @@ def _hidden(cluster: Cluster, topics: Collection[str]) -> list[str]:
 
 
 def _internal(
-    config: FlowConfig, heartbeats: HeartbeatsConfig | None, clusters: tuple[Cluster, Cluster]
+    config: FlowConfig, planned: Collection[PlannedTopic], *, is_well: bool
 ) -> Iterator[CheckResult]:
     what = f"internal topics of {config.flow}"
-    planned, faults = find_internal_topics(config, heartbeats, clusters)
-    for text in faults:
-        yield told(what, text, "warning")
-    if not faults:
+    if is_well:
         new = sum(not topic.exists for topic in planned)
         yield CheckResult(what=what, found=f"{len(planned)}; {new} of them are to be created")

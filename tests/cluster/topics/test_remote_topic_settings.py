@@ -176,7 +176,8 @@ def test_a_target_that_keeps_records_for_less_time_is_named(sides: Sides, name: 
     create(source, name, max_message_bytes="3000000", cleanup_policy="compact")
     create(target, f"A.{name}", max_message_bytes="1000", retention_bytes="1000000")
 
-    (warning,) = topic_warnings(look(flow_config(name), source, target), source, target)
+    (cause,) = topic_warnings(look(flow_config(name), source, target), source, target)
+    warning = str(cause)
 
     assert warning.startswith(f"topic A.{name} on B rejects or deletes records that {name} on A")
     for phrase in (
