@@ -46,12 +46,14 @@ def flow_map(ways: Sequence[Way]) -> str:
     more = max(1.0, len(names) / _FOR)
     width, height = _WIDTH * more, (_ROW if len(names) <= 2 else _HEIGHT * more)  # noqa: PLR2004
     places = _places(names, width, height)
+    pairs = {(way.source, way.target) for way in ways}
     most = max((way.rate or 0 for way in ways), default=0)
     size = f'viewBox="0 0 {width:.0f} {height:.0f}"'
     parts = [f'<svg class="map" {size} role="group" aria-label="Clusters and their flows">']
     for way in sorted(ways, key=lambda each: list(SIGNS).index(each.tone), reverse=True):
         share = math.sqrt((way.rate or 0) / most) if most else 0
-        parts += _arrow(way, places, _THIN + share * (_THICK - _THIN))
+        bow = _BOW if (way.target, way.source) in pairs else 0
+        parts += _arrow(way, places, bow, _THIN + share * (_THICK - _THIN))
     for name, (x, y) in places.items():
         half = _half(name)
         shown = name if len(name) <= _LETTERS else f"{name[: _LETTERS - 1]}…"
@@ -82,13 +84,13 @@ def _half(name: str) -> float:
     return 4.2 * min(len(name), _LETTERS) + 12
 
 
-def _arrow(way: Way, places: dict[str, Spot], wide: float) -> Iterator[str]:
-    """Yields the bow from one box to the other, its head, and the sign of what is not well."""
+def _arrow(way: Way, places: dict[str, Spot], bow: float, wide: float) -> Iterator[str]:
+    """Yields the line from one box to the other, its head, and the sign of what is not well."""
     begin, end = places[way.source], places[way.target]
-    # two flows between the same clusters bow to different sides
+    # a flow and the one that leads back bow to different sides
     middle = (
-        (begin[0] + end[0]) / 2 - _BOW * (end[1] - begin[1]),
-        (begin[1] + end[1]) / 2 + _BOW * (end[0] - begin[0]),
+        (begin[0] + end[0]) / 2 - bow * (end[1] - begin[1]),
+        (begin[1] + end[1]) / 2 + bow * (end[0] - begin[0]),
     )
 
     def at(first: float, second: float) -> Spot:
