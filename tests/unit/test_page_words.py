@@ -67,7 +67,8 @@ def test_a_number_has_a_unit_and_no_digits_that_say_nothing() -> None:
 
 
 def test_an_event_says_what_it_is_about() -> None:
-    at = {"topic": "orders", "partition": 3, "offset_from": 120, "offset_until": 130}
+    span_of = {"partition": 3, "offset_from": 120, "offset_until": 130}
+    at: Mapping[str, str | int] = {"topic": "orders", **span_of}
     assert about(at) == "orders-3, offsets 120 to 129"
     assert about({**at, "offset_until": 121}) == "orders-3, offset 120"
     assert about({**at, "offset_until": 90}) == "orders-3, offset from 120, offset until 90"
