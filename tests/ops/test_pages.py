@@ -1,5 +1,6 @@
 """Pages in a browser: they show what REST says, with and without scripts, for everybody."""
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -263,7 +264,7 @@ def test_five_thousand_topics_with_three_conditions_are_a_page_of_a_hundred(
         assert page.locator("tr[data-topic]").count() == 100
         assert len(page.content()) < 200_000
         assert page.locator(".conditions li").count() == len(codes)
-        page.get_by_role("link", name="all 5\u202f001 of this kind").first.click()
+        page.get_by_role("link", name=re.compile("of this kind")).first.click()
         assert page.locator("tbody tr").count() == 100
         assert len(page.content()) < 200_000
         page.set_viewport_size({"width": 390, "height": 844})
