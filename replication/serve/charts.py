@@ -5,13 +5,21 @@ from dataclasses import dataclass
 from html import escape
 from typing import Final
 
+from replication.serve.formats import clock, moment, span
+
 MOST_POINTS: Final = 300
 WIDTH: Final = 640
 HEIGHT: Final = 160
-_LEFT: Final = 64
+_LEFT: Final = 84
 _BOTTOM: Final = 18
 _TOP: Final = 8
 _LINES: Final = 4
+_TOPS: Final = (
+    *(4 * step / 1000 for step in (1, 5, 10, 50, 100, 250, 500)),
+    *(4 * step for step in (1, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)),
+    *(4 * 3600 * step for step in (4, 6, 12)),
+)
+"""Greatest values of a chart of seconds; each is four steps that read well."""
 
 Point = tuple[float, float | None]
 """A time in epoch seconds, and a value; None where nothing is known."""
@@ -57,16 +65,21 @@ def sparkline(points: Sequence[Point], title: str) -> str:
     )
 
 
-def chart(lines: Sequence[Line], title: str, unit: str) -> str:
-    """Returns a chart of *lines* with axes, a legend, and a title for each point."""
+def chart(lines: Sequence[Line], title: str, unit: str, now: float = 0) -> str:
+    """Returns a chart of *lines* until *now* with axes, a legend, and a title for each point.
+
+    Seconds are shown in words with their unit, as everywhere; any other number has none.
+    """
+    is_time = unit == "s"
+    written = span if is_time else short
     shown = [Line(line.name, thin(line.points)) for line in lines]
     points = [point for line in shown for point in line.points]
     known = [value for _, value in points if value is not None]
     if not known:
         return ""
     times = [at for at, _ in points]
-    top = _round_up(max(known))
-    box = _Box(min(times), max(times), top, WIDTH, HEIGHT, _LEFT, _BOTTOM, _TOP)
+    top = _round_up_time(max(known) or _TOPS[7]) if is_time else _round_up(max(known))
+    box = _Box(min(times), max(*times, now), top, WIDTH, HEIGHT, _LEFT, _BOTTOM, _TOP)
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
     parts = [f'<svg class="chart" {size} role="img" aria-label="{escape(title)}">']
     for number in range(_LINES + 1):
@@ -74,19 +87,21 @@ def chart(lines: Sequence[Line], title: str, unit: str) -> str:
         y = box.y(value)
         parts.append(
             f'<line class="grid" x1="{_LEFT}" x2="{WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
-            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{short(value)}</text>'
+            f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end">{written(value)}</text>'
         )
     for number, line in enumerate(shown):
         parts.append(_path(line.points, box, number))
         parts += [
             f'<circle class="point line-{number}" cx="{box.x(at):.1f}" cy="{box.y(value):.1f}" '
-            f'r="4"><title>{escape(line.name)} {clock(at)}: {short(value)} {escape(unit)}</title>'
+            f'r="4"><title>{escape(line.name)} {clock(at)}: '
+            f"{written(value)}{'' if is_time else f' {escape(unit)}'}</title>"
             f"</circle>"
             for at, value in line.points
             if value is not None
         ]
-    parts.append(f'<text x="{_LEFT}" y="{HEIGHT - 4}">{clock(box.begin)}</text>')
-    parts.append(f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{clock(box.end)}</text>')
+    label = clock if box.end - box.begin <= 86_400 else moment  # noqa: PLR2004 - a day
+    parts.append(f'<text x="{_LEFT}" y="{HEIGHT - 4}">{label(box.begin)}</text>')
+    parts.append(f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{label(box.end)}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -97,12 +112,6 @@ def short(value: float) -> str:
             scale = 1e3 if letter == "k" else factor
             return f"{value / scale:.3g}{letter}"
     return f"{value:.4g}" if abs(value) >= 1 or value == 0 else f"{value:.2g}"
-
-
-def clock(at: float) -> str:
-    """Returns the time *at* of a day, in UTC."""
-    seconds = int(at) % 86_400
-    return f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,3 +162,8 @@ def _round_up(value: float) -> float:
     while power * 10 <= value:
         power *= 10
     return next(power * step for step in (1, 2, 2.5, 5, 10) if power * step >= value)
+
+
+def _round_up_time(seconds: float) -> float:
+    """Returns the next number of seconds whose quarters read well: 4 s, 2 min, 1 h, 4 d."""
+    return next((top for top in _TOPS if top >= seconds), 345_600 * _round_up(seconds / 345_600))

@@ -243,6 +243,7 @@ GroupQuery = Annotated[
 GroupPartitionQuery = Annotated[ListQuery, Depends(queries("partition", "partition", "lag"))]
 PositionQuery = Annotated[ListQuery, Depends(queries("partition", "partition", "lag", "state"))]
 ChangeQuery = Annotated[ListQuery, Depends(queries("-number", "number", "at"))]
+ConditionQuery = Annotated[ListQuery, Depends(queries("place", "place", "code", "topic", "since"))]
 EventQuery = Annotated[ListQuery, Depends(queries("-at", "at"))]
 SettingQuery = Annotated[ListQuery, Depends(queries("-origin", "key", "origin"))]
 

@@ -5,8 +5,9 @@ A page never computes a figure. It asks the same functions as REST, so both show
 
 import time
 from collections.abc import Callable, Mapping
+from operator import itemgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 from urllib.parse import parse_qs, quote
 
 from fastapi import APIRouter, BackgroundTasks, Query, Request
@@ -15,10 +16,10 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
-from replication.figures.observation import ENDED, TopicState, seconds_of, text_of
+from replication.figures.observation import ENDED, TopicState, text_of
 from replication.figures.registry import BY_NAME
 from replication.foreign_json import to_json
-from replication.serve import api, changes
+from replication.serve import api, changes, formats, sentences
 from replication.serve.answers import flow_answer
 from replication.serve.bounds import ASKS_CLUSTERS, ASKS_CLUSTERS_NOW, READS_TABLES, ProblemError
 from replication.serve.changes import Accept, MoveOrder, RetryOrder, Stop
@@ -26,6 +27,7 @@ from replication.serve.charts import Line, chart, short, sparkline
 from replication.serve.dependencies import (
     Asked,
     Chosen,
+    ConditionQuery,
     EventQuery,
     GroupPartitionQuery,
     GroupQuery,
@@ -37,7 +39,9 @@ from replication.serve.dependencies import (
     Remembered,
     SettingQuery,
     TopicQuery,
+    page_of,
 )
+from replication.serve.flow_map import Way, flow_map
 from replication.serve.security import COOKIE, caller_of
 from replication.serve.snapshots import FlowSnapshot, History
 
@@ -45,40 +49,6 @@ from replication.serve.snapshots import FlowSnapshot, History
 def is_rows(value: object) -> bool:
     """Returns whether *value* is a list of things with names, which a page shows as a table."""
     return isinstance(value, list) and bool(value) and isinstance(value[0], Mapping)
-
-
-def number(value: float | None, *, digits: int = 1) -> str:
-    """Returns a number as a page shows it; a dash for an unknown one."""
-    if value is None:
-        return "-"
-    if not float(value).is_integer():
-        return f"{value:,.{digits}f}".replace(",", "\u202f")
-    return f"{int(value):,}".replace(",", "\u202f")
-
-
-def milliseconds(value: float | None) -> str:
-    """Returns seconds as milliseconds."""
-    return "-" if value is None else number(round(value * 1000, 1))
-
-
-def ago(text: str | None) -> str:
-    """Returns how long ago a time in UTC was; "" for an unknown one."""
-    return "" if text is None else f"{duration(time.time() - seconds_of(text))} ago"
-
-
-def moment(seconds: float | None) -> str:
-    """Returns epoch seconds as a person reads them, in UTC; a dash if they are unknown."""
-    return "-" if seconds is None else text_of(seconds)[:19].replace("T", " ")
-
-
-def duration(seconds: float | None) -> str:
-    """Returns *seconds* as a person says it: 4 s, 12 min, 3 h, 2 d."""
-    if seconds is None:
-        return "-"
-    for size, unit in ((172_800, "d"), (7200, "h"), (120, "min")):
-        if seconds >= size:
-            return f"{seconds / {'d': 86_400, 'h': 3600, 'min': 60}[unit]:.0f} {unit}"
-    return f"{max(0.0, seconds):.0f} s"
 
 
 Wanted = TypeVar("Wanted", bound=BaseModel)
@@ -101,18 +71,30 @@ Range = Annotated[str, Query(alias="range", pattern="^(15m|1h|6h|24h|7d)$")]
 
 
 _environment.filters |= {
-    "number": number,
-    "milliseconds": milliseconds,
-    "ago": ago,
-    "moment": moment,
-    "duration": duration,
+    "about": formats.about,
+    "ago": formats.ago,
+    "by_tone": sentences.by_tone,
+    "counted": formats.counted,
+    "cut": formats.cut,
+    "headline": sentences.headline,
+    "kinds": sentences.kinds,
+    "moment": formats.moment,
+    "number": formats.number,
+    "rate": formats.rate,
+    "sentence": sentences.sentence,
     "short": short,
+    "sign": sentences.SIGNS.__getitem__,
+    "size": formats.size,
+    "span": formats.span,
+    "stamp": formats.stamp,
+    "tone": sentences.tone,
+    "worst": sentences.worst,
     "segment": lambda text: quote(text, safe=""),
     "group_path": lambda text: f"?name={text}" if text in {".", ".."} else quote(text, safe=""),
     "path": quote,
 }
 _environment.tests["rows"] = is_rows
-_environment.globals["figures"] = BY_NAME
+_environment.globals |= {"figures": BY_NAME, "states": get_args(TopicState)}
 
 
 def wants_page(request: Request) -> bool:
@@ -165,9 +147,22 @@ def overview(request: Request, known: KnownSnapshots, remembered: Remembered) ->
     return render(
         request,
         "overview",
-        flows=list(zip(flows, sparks, strict=True)),
+        flows=flows,
+        figured=list(zip(flows, sparks, strict=True)),
+        drawn=flow_map([_way(flow, request.app.state.prefix) for flow in flows]),
         as_of=min(ages, default=None),
-        is_stale=any(map(_is_unheard, snapshots)),
+    )
+
+
+def _way(flow: Mapping[str, Any], base: str) -> Way:
+    source, target = flow["flow"]["source"], flow["flow"]["target"]
+    return Way(
+        source,
+        target,
+        sentences.tone(flow),
+        None if flow["stale"] else flow["figures"]["records_per_second"],
+        f"{source}→{target}: {sentences.sentence(flow)}",
+        f"{base}/flows/{quote(source, safe='')}/{quote(target, safe='')}",
     )
 
 
@@ -200,6 +195,24 @@ def flow(
         orders=changes.ORDERS,
         partitions=known["labelled"].get("partitions", {}),
         has_schemas=flow.schemas.mode != "none",
+        as_of=known["as_of"],
+    )
+
+
+@router.get("/flows/{source}/{target}/conditions")
+def conditions(request: Request, seen: OneSeen, query: ConditionQuery) -> Response:
+    """Shows all conditions of a flow, of which its own page has the first of each kind."""
+    known = flow_answer(seen)
+    rows = [{"place": place, **row} for place, row in enumerate(known["conditions"])]
+    by = {name: itemgetter(name) for name in ("place", "code", "topic", "since")}
+    named = itemgetter("code", "topic", "text", "place")
+    found = page_of(rows, query, lambda row: " ".join(map(str, named(row))), by)
+    return render(
+        request,
+        "conditions",
+        flow=known,
+        conditions=found.answer(dict, None),
+        list_query=query,
         as_of=known["as_of"],
         is_stale=_is_unheard(seen),
     )
@@ -271,8 +284,9 @@ def group(
         "group",
         flow=flow_answer(seen),
         group=group,
-        figures=own.figures if own else {},
+        own=own.figures if own else {},
         partitions=answer,
+        list_query=query,
         as_of=answer["as_of"],
     )
 
@@ -360,23 +374,23 @@ def charts_of(
     """Returns the charts of a flow or topic: title, SVG, and the numbers as a table."""
     since = time.time() - seconds
 
-    def line(name: str, figure: str, factor: float = 1.0) -> Line:
-        points = remembered.points(seen.flow, figure, topic, since)
-        return Line(name, tuple((at, None if v is None else v * factor) for at, v in points))
+    def line(name: str, figure: str) -> Line:
+        return Line(name, tuple(remembered.points(seen.flow, figure, topic, since)))
 
     wanted = [
         ("Lag", "s", [line("lag", "lag_seconds")]),
-        ("Throughput", "records/s", [line("copied", "records_per_second")]),
+        ("Rate", "records/s", [line("copied", "records_per_second")]),
     ]
     if topic is None:
         names = (("p50", "latency_p50"), ("p99", "latency_p99"), ("max", "latency_max"))
-        wanted.append(("Latency", "ms", [line(name, figure, 1000.0) for name, figure in names]))
+        wanted.append(("Latency", "s", [line(name, figure) for name, figure in names]))
     return [
         {
             "title": title,
-            "unit": unit,
+            "unit": "" if unit == "s" else unit,
             "names": [each.name for each in lines],
-            "svg": chart(lines, title, unit),
+            "svg": chart(lines, title, unit, time.time()),
+            "written": formats.span if unit == "s" else formats.number,
             "rows": _rows(lines),
         }
         for title, unit, lines in wanted

@@ -1,5 +1,6 @@
 """Pages in a browser: they show what REST says, with and without scripts, for everybody."""
 
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -13,10 +14,12 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, sync_playwright
 
 from replication.config.tree import FlowConfig
 from replication.figures.minutes import CountedMinutes
-from replication.figures.observation import Observation  # noqa: TC001
+from replication.figures.observation import Code, Condition, Observation
 from replication.serve.answers import freshness_answer
+from replication.serve.formats import counted, number, span
 from replication.serve.questions import Questions
 from replication.serve.security import COOKIE
+from replication.serve.sentences import SIGNS
 from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from tests.support.path_prefix import prefixing
@@ -34,6 +37,7 @@ PATHS = (
     "/configuration",
     "/events",
     "/flows/A/B",
+    "/flows/A/B/conditions",
     "/flows/A/B/groups",
     "/flows/A/B/groups/billing",
     "/flows/A/B/topics/orders-00001",
@@ -113,21 +117,29 @@ def test_a_page_shows_what_rest_says(page: Page, served: Served) -> None:
     topics = served.ask("/api/v1/flows/A/B/topics").json["items"]
     rows = page.locator("tr[data-topic]")
     assert rows.count() == len(topics)
-    for number, topic in enumerate(topics):
-        row = rows.nth(number)
+    for place, topic in enumerate(topics):
+        row = rows.nth(place)
         assert row.get_attribute("data-topic") == topic["topic"]
         for figure in ("lag_seconds", "lag_records", "records_total"):
             cell = row.locator(f'[data-figure="{figure}"]').inner_text()
-            assert float(cell) == topic["figures"][figure]
+            written = span if figure == "lag_seconds" else number
+            assert cell == written(topic["figures"][figure])
     flow = served.ask("/api/v1/flows/A/B").json["figures"]
     shown = page.locator('dd[data-figure="lag_records"]').inner_text()
-    assert float(shown.split()[0]) == flow["lag_records"]
+    assert shown == counted(flow["lag_records"], "record")
+    assert page.locator('dd[data-figure="lag_seconds"]').inner_text() == span(flow["lag_seconds"])
+    assert page.title().startswith(SIGNS["bad"])
+    assert page.locator(".sentence").inner_text().endswith("running, bad: set aside (audit)")
     assert served.ask("/api/v1/flows/A/B").json["standbys"] == 1
     assert "+ 1 standby" in served.ask("/").text
     fresh = served.ask("/api/v1/flows/A/B/freshness").json
     assert page.locator('[data-figure="left_minutes"]').inner_text() == str(fresh["left_minutes"])
     assert page.locator('[data-figure="paused_minutes"]').inner_text() == "7"
     assert page.locator(".conditions").inner_text().count(EVIL) == 1
+    page.goto(served.url)
+    assert page.title().startswith(SIGNS["bad"])
+    page.locator("svg.map a").click()
+    page.wait_for_url("**/flows/A/B")
 
 
 @pytest.mark.parametrize("scheme", ["dark", "light"])
@@ -152,7 +164,7 @@ def test_a_page_needs_no_script(browser: Browser, served: Served) -> None:
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
     page.goto(served.url)
-    page.get_by_role("link", name="A→B").click()
+    page.get_by_role("link", name="A→B", exact=True).first.click()
     page.get_by_label("name").fill("00002")
     page.get_by_role("button", name="filter").click()
     assert page.locator("tr[data-topic]").count() == 1
@@ -234,13 +246,31 @@ def test_a_page_that_stays_open_for_a_day_keeps_nothing(browser: Browser, tmp_pa
     context.close()
 
 
-def test_five_thousand_topics_are_a_page_of_a_hundred(browser: Browser, tmp_path: Path) -> None:
+def test_five_thousand_topics_with_three_conditions_are_a_page_of_a_hundred(
+    browser: Browser, tmp_path: Path
+) -> None:
+    codes: tuple[Code, ...] = ("set-aside", "stalled", "retention-near")
+    long = "t" * 249
     look: Observation = observed(5000)
+    worn = [
+        Condition(code, "bad", time.time(), "why\n" * 25_000 if topic == long else "why", "", topic)
+        for code in codes
+        for topic in (long, *(each.topic for each in look.topics))
+    ]
+    look = replace(look, conditions=tuple(worn))
     page = browser.new_context().new_page()
     with serving(tmp_path, lambda flow: FlowSnapshot(flow, look)) as served:
         page.goto(f"{served.url}/flows/A/B")
         assert page.locator("tr[data-topic]").count() == 100
         assert len(page.content()) < 200_000
+        assert page.locator(".conditions li").count() == len(codes)
+        page.get_by_role("link", name=re.compile("of this kind")).first.click()
+        assert page.locator("tbody tr").count() == 100
+        assert len(page.content()) < 200_000
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        page.goto(f"{served.url}/flows/A/B")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
         page.get_by_role("link", name="next page").click()
         assert page.locator("tr[data-topic]").count() == 100
     page.context.close()
@@ -304,7 +334,7 @@ def test_a_proxy_may_put_something_before_all_paths(page: Page, tmp_path: Path) 
         prefixing(served.host, "/mirror") as outside,
     ):
         page.goto(f"{outside}/mirror/")
-        page.get_by_role("link", name="A→B").click()
+        page.get_by_role("link", name="A→B", exact=True).first.click()
         page.get_by_role("link", name="orders-00002").click()
         page.wait_for_url(f"{outside}/mirror/flows/A/B/topics/orders-00002", wait_until="load")
         assert page.evaluate("getComputedStyle(document.querySelector('header')).display") == "flex"

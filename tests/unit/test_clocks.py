@@ -30,7 +30,7 @@ from replication.flows.flow_metrics import FlowMetrics
 from replication.flows.observe.flow_observer import AwaitedHeartbeats, Partitions
 from replication.model import Flow, Position, TopicPartition
 from replication.offsets.pending import Copied
-from replication.serve.pages import moment
+from replication.serve.formats import moment
 from replication.serve.snapshots import Memory
 from replication.topics.topic_plan import TopicPlan
 

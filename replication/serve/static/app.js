@@ -31,7 +31,7 @@ function ago() {
   const time = document.querySelector("#as-of time");
   if (!time) return;
   const seconds = Math.max(0, Math.round((Date.now() - Date.parse(time.dateTime)) / 1000));
-  time.nextSibling.textContent = ` (${seconds} s ago)`;
+  time.nextSibling.textContent = seconds < 120 ? ` (${seconds} s ago)` : ` (${Math.floor(seconds / 60)} min ago)`;
   let banner = document.getElementById("late");
   if (isLate && !banner) {
     banner = document.createElement("p");
@@ -64,6 +64,7 @@ async function renew() {
     const chosen = rows().findIndex((row) => row.classList.contains("chosen"));
     const scroll = scrollY;
     main.replaceChildren(...page.getElementById("main").childNodes);
+    document.title = page.title;
     document.getElementById("as-of").replaceChildren(...page.getElementById("as-of").childNodes);
     [...main.querySelectorAll("details")].forEach((one, n) => { one.open = open.has(n); });
     if (focused) main.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
