@@ -509,6 +509,8 @@ def has_jvm_ended() -> bool:
         java_class(jvm, "java.lang.System").nanoTime()
     except (Py4JError, ConnectionError):  # py4j has both for it
         return True
+    except OSError:  # such as a lack of files, which says nothing of the JVM
+        return False
     return False
 
 

@@ -1,17 +1,23 @@
 """Flows fail on their own; the process ends with the exit code of the failure that came first."""
 
+import os
 import re
+import resource
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
+from pyspark import SparkContext
 
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.app.run_history import JobOutcome
+from replication.demo.brokers import free_port
 from replication.errors import ClusterError, GuardError
 from replication.model import Flow, NewEvent
+from replication.spark.session import has_jvm_ended
 from replication.state.files import LocalFiles
 from replication.state.locks import JobLocks, find_job_owner, hold_jobs
 from replication.state.requests import Request, StopRequests, new_path
@@ -51,6 +57,24 @@ def failing(error: BaseException, after: threading.Event | None = None) -> Work:
         raise error
 
     return work
+
+
+def test_a_lack_of_files_says_nothing_of_the_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = PythonParameters(port=0, daemonize=True)
+    gateway = ClientServer(JavaParameters(port=free_port()), own)
+    monkeypatch.setattr(SparkContext, "_jvm", gateway.jvm)
+    limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    next_file = os.dup(0)
+    os.close(next_file)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (next_file, most))
+    try:
+        ended = has_jvm_ended()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
+    refused = has_jvm_ended()
+    gateway.shutdown()
+
+    assert (ended, refused) == (False, True)
 
 
 def test_a_clean_end_is_0(tmp_path: Path) -> None:
