@@ -174,9 +174,9 @@ class View(AbstractContextManager["View"]):
         for context in self._contexts:
             flow, metrics = context.config.flow, context.metrics
             left_out = metrics.look().aside, metrics.gone
-            if left_out != self._left_out.setdefault(flow, left_out):  # which is said at once
+            before, self._left_out[flow] = self._left_out.get(flow), left_out
+            if before not in (None, left_out):  # which is said at once
                 self._observer.glance(flow)
-            self._left_out[flow] = left_out
             observed = self._with(self._observer.latest(flow), look_at(context, self._job))
             if flow not in self._ended:
                 self._latest[flow] = observed
