@@ -3,6 +3,7 @@
 import re
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -132,6 +133,13 @@ def test_a_board_is_whole(name: str) -> None:
     ids = [panel["id"] for panel in found["panels"]]
     assert len(set(ids)) == len(ids)
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in found["panels"])
+    taken = Counter(
+        (pos["x"] + x, pos["y"] + y)
+        for pos in (panel["gridPos"] for panel in found["panels"])
+        for x in range(pos["w"])
+        for y in range(pos["h"])
+    )
+    assert max(taken.values()) == 1, "panels overlap"
     assert [v["name"] for v in found["templating"]["list"]][:3] == [
         "datasource",
         "source",
@@ -139,6 +147,19 @@ def test_a_board_is_whole(name: str) -> None:
     ]
     sources = {str(panel["datasource"]) for panel in found["panels"] if "datasource" in panel}
     assert len(sources) == 1
+
+
+def test_what_an_alert_or_the_page_goes_by_is_drawn() -> None:
+    drawn, alerting = (
+        {name for expression in asked for name in re.findall(rf"{PREFIX}(\w+)", expression)}
+        for asked in (
+            [expression for name in BOARDS for _, expression in queries(name)],
+            [rule["expr"] for rule in rules()],
+        )
+    )
+    known = {name for name in names_at("flow") if BY_NAME[name].is_metric}
+
+    assert alerting | known <= drawn | {"ended_timestamp_seconds"}  # its state is drawn
 
 
 COUNTERS = [name for name in names_at("flow") if BY_NAME[name].kind == "counter"]
@@ -200,7 +221,8 @@ def test_every_expression_returns_data(tmp_path: Path) -> None:
     }
     asked = [*sorted(selectors), *((t, e) for name in BOARDS for t, e in queries(name))]
     drained = observed(flow=Flow("B", "A"), state="drained", ended_at=time.time(), exit_code=0)
-    with served_flow(MadeUp(ended=(drained,))) as port, scraping(tmp_path, port) as prometheus:
+    flow = MadeUp(ended=(drained,), given_up=time.time())
+    with served_flow(flow) as port, scraping(tmp_path, port) as prometheus:
         wait_until(lambda: prometheus.query("job:replication_fresh:ratio_rate3d"), SECONDS)
         wait_until(lambda: prometheus.query(f"rate({PREFIX}checkpoints_total[5m]) > 0"), SECONDS)
 
