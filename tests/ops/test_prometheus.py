@@ -7,11 +7,13 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+import yaml
 
 from replication.app.http_server import Liveness, served
 from replication.demo.brokers import free_port
@@ -21,7 +23,7 @@ from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, name
 from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
 from replication.model import Flow
-from tests.support.documents import anchors, text_of
+from tests.support.documents import anchors, table, text_of
 from tests.support.local import REPOSITORY
 from tests.support.observed import (
     LABELLED,
@@ -66,10 +68,13 @@ def test_promtool_finds_nothing_wrong_with_the_page_and_the_rules() -> None:
 
 def test_every_alert_fires_by_its_cause_and_clears_again() -> None:
     """The causes are series in rules-test.yaml, one test each."""
-    said = (MONITORING / "rules-test.yaml").read_text()
-    fired = set(re.findall(r'alertname="(\w+)"', said))
+    cleared = set[str]()
+    for test in yaml.safe_load((MONITORING / "rules-test.yaml").read_text())["tests"]:
+        found = [str(look["exp_samples"]) for look in test["promql_expr_test"]]
+        for fired, later in pairwise(re.findall(r'alertname="(\w+)"', one) for one in found):
+            cleared |= set(fired) - set(later)
 
-    assert fired == {rule["alert"] for rule in rules() if "alert" in rule}
+    assert cleared == {rule["alert"] for rule in rules() if "alert" in rule}
     assert "SUCCESS" in promtool("test", "rules", str(MONITORING / "rules-test.yaml"))
 
 
@@ -89,6 +94,9 @@ def test_every_alert_is_caused_by_what_happens_to_a_running_mirror() -> None:
     caused = set(re.findall(r'"(\w+)"', causes))
 
     assert {rule["alert"] for rule in rules() if "alert" in rule} - caused == NOT_CAUSED
+    told = table(REPOSITORY / "conf" / "docs" / "alerts.md", "what happens")
+    fires = {word for _, fired, _ in told for word in re.findall(r"[A-Z][a-z]+[A-Z]\w+", fired)}
+    assert fires == {rule["alert"] for rule in rules() if "alert" in rule}
 
 
 @pytest.mark.parametrize("rule", [r for r in rules() if "alert" in r], ids=lambda r: r["alert"])
