@@ -1,6 +1,7 @@
 """Background queries: checkpoints and topic metadata per flow, heartbeats per cluster pair."""
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
@@ -9,6 +10,7 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from replication.config.group_settings import HeartbeatsConfig
 from replication.config.tree import FlowConfig, MirrorConfig
+from replication.errors import LeaseError
 from replication.flows.checkpoints import Checkpoints
 from replication.flows.context import FlowContext, Identity
 from replication.flows.heartbeats import Heartbeats, emitting_once
@@ -24,6 +26,9 @@ METADATA_POLL_SECONDS = 5.0
 
 STOP_SECONDS = 0.5
 """Between two looks of a standby that waits for the records whether it is to stop."""
+
+LAST_ROUND_SECONDS = 30.0
+"""How long the last round waits for the lease: a killed process keeps it for about 10 s."""
 
 
 @contextmanager
@@ -54,9 +59,20 @@ def background_checkpoints(
 
 
 def _last_round(context: FlowContext, checkpoints: Checkpoints, stop: threading.Event) -> None:
-    """Does a round under the lease of the query, which may not have begun yet."""
+    """Does a round under the lease of the query, which may not have begun yet.
+
+    Raises:
+        LeaseError: Another process has the lease, or the query cannot begin: nothing is copied any
+            more, so the flow must not wait for it.
+    """
+    deadline = time.monotonic() + LAST_ROUND_SECONDS
     while (lease := context.held.get("checkpoints")) is None:
+        if time.monotonic() > deadline:
+            flow = context.config.flow
+            text = f"{flow} has caught up, but this process does not have the lease of checkpoints"
+            raise LeaseError(f"{text}, so no last round of them covers all")
         if stop.wait(STOP_SECONDS):
+            context.catch_up.done = frozenset()
             return
     lease.check()
     checkpoints.last_round()

@@ -13,7 +13,7 @@ from replication.log import Log
 from replication.model import Flow, NewEvent
 from replication.spark.session import has_jvm_ended
 from replication.state.locks import JobLocks
-from replication.state.requests import POLL_SECONDS, StopRequests
+from replication.state.requests import POLL_SECONDS, STOPS, StopKind, StopRequests
 
 log = Log(__name__)
 
@@ -54,7 +54,7 @@ class FlowThread(threading.Thread):
     """Runs one flow; afterwards ``failure`` is the error that ended it, None for a clean end.
 
     *work* runs the flow until the event is set or nothing is left to do, *record* takes its events,
-    *catch_up* tells it that it is to end once it has caught up.
+    *catch_up* tells it who waits that it ends once it has caught up.
     """
 
     def __init__(
@@ -120,18 +120,18 @@ def wait_for_all(
         turn()
         requested = requests.find()
         for thread in running:
-            asked, origin = thread.catch_up.asked, requests.origin(thread.flow)
-            by = f" by {origin}" if origin else ""
+            known, thread.catch_up.asked = thread.catch_up.asked, requests.catching_up(thread.flow)
             if thread.flow in requested and not thread.stop.is_set():
-                thread.log.info("flow_stopping", text=f"stop requested{by}")
                 thread.stop.set()
-                thread.record(requests.events(thread.flow))
-            elif thread.flow not in requests.catching_up:
-                asked.clear()
-            elif not asked.is_set():
-                thread.log.info("flow_stopping", text=f"stop when caught up requested{by}")
-                asked.set()
-                thread.record(requests.events(thread.flow))
+                kind: StopKind = "stop"
+            elif thread.catch_up.asked - known:
+                kind = "catchup"
+            else:
+                continue
+            origin = requests.origin(thread.flow, kind)
+            text = f"{STOPS[kind]} requested{f' by {origin}' if origin else ''}"
+            thread.log.info("flow_stopping", text=text)
+            thread.record(requests.events(thread.flow))
         running[0].join(POLL_SECONDS)  # its own end is noticed at once, that of others in a second
         endings.look()
         if time.monotonic() >= remind_at:
@@ -174,8 +174,7 @@ class _Endings:
         for thread in ended:
             if thread.flow in self._done:
                 code = thread.failure.outcome.exit_code if thread.failure else 0
-                done = thread.catch_up.done.is_set()
-                self._requests.answer(thread.flow, code, has_caught_up=done)
+                self._requests.answer(thread.flow, code, thread.catch_up.done)
                 self._locks.release(thread.flow)
 
     def _is_due(self, running: Sequence[FlowThread], new: Sequence[FlowThread]) -> bool:

@@ -6,10 +6,10 @@ thread for at most ten seconds, and there are at most fifty of them.
 
 import ipaddress
 import json
+import math
 import socket
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ class HttpServer(ThreadingHTTPServer):
         port: int,
         pages: Mapping[str, Page],
         is_own: Callable[[str], bool],
-        answered: Callable[[str], None] = lambda _path: None,
+        answered: Callable[[str, str], None] = lambda _path, _host: None,
     ) -> None:
         host = "127.0.0.1" if address == "localhost" else address
         if isinstance(ipaddress.ip_address(host), ipaddress.IPv6Address):
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         self._answer(self._found())
-        self.server.answered(self.path.partition("?")[0])
+        self.server.answered(self.path.partition("?")[0], self.client_address[0])
 
     do_HEAD = do_GET  # noqa: N815 - the library's names
 
@@ -234,6 +234,9 @@ RETRY_SECONDS: Final = 5.0
 LAST_SCRAPE_SECONDS: Final = 15.0
 """How long the end of a job that was stopped waits for Prometheus, which else takes it for down."""
 
+FORGOTTEN_SECONDS: Final = 600.0
+"""After which a host that asked for figures asks no more."""
+
 READY: Final = frozenset[FlowState]({"running", "draining", "standby", "paused"})
 """States in which a flow does what it was asked to."""
 
@@ -275,27 +278,32 @@ def served(
 
 
 class _Scrapes:
-    """When /metrics was asked for the last two times."""
+    """When each host has asked for /metrics the last two times: Prometheus often runs twice."""
 
     def __init__(self) -> None:
-        self._times = deque[float](maxlen=2)
+        self._times: dict[str, tuple[float, float]] = {}
         self._asked = threading.Condition()
 
-    def note(self, path: str) -> None:
+    def note(self, path: str, host: str) -> None:
         if path != "/metrics":
             return
         with self._asked:
-            self._times.append(time.monotonic())
+            now = time.monotonic()
+            lately = {one: at for one, at in self._times.items() if now - at[1] < FORGOTTEN_SECONDS}
+            _, last = lately.get(host, (-math.inf, -math.inf))
+            self._times = {**lately, host: (last, now)}
             self._asked.notify_all()
 
     def await_last(self, most_seconds: float) -> None:
-        """Waits for one more, if the next one is due within *most_seconds*."""
+        """Waits for one more of each host whose next one is due within *most_seconds*."""
         with self._asked:
-            if self._times.maxlen == len(self._times):
-                before, last = self._times
-                due_in = 2 * last - before - time.monotonic()
-                if -1.0 < due_in < most_seconds:
-                    self._asked.wait(due_in + 1.0)
+            seen, now = self._times, time.monotonic()
+            due_in = {host: 2 * last - before - now for host, (before, last) in seen.items()}
+            due_in = {host: due for host, due in due_in.items() if -1.0 < due < most_seconds}
+            self._asked.wait_for(
+                lambda: all(self._times.get(host) != seen[host] for host in due_in),
+                max(due_in.values(), default=0.0) + 1.0,
+            )
 
 
 def _serve(metrics: MetricsConfig, start: Callable[[], HttpServer], ended: threading.Event) -> None:

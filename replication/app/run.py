@@ -492,7 +492,7 @@ def _run_flow(context: FlowContext, admission: Admission, job: Job, stop: thread
         if config.mode == "drain":
             if not stop.is_set():
                 checkpoints_once(context, job)
-        elif context.catch_up.done.is_set():
+        elif context.catch_up.done:
             last_round()
             stop.set()
     if left_out is not None:

@@ -270,7 +270,7 @@ def skip(
                 f"no skip of {tp} offset {offset} waits: nobody has asked for it, or the record is "
                 "passed; move-position of the paused partition copies it after all"
             )
-        say(f"taken back: {tp} offset {offset} is not skipped")
+        say(f"taken back: {tp} offset {offset} is not skipped from now on")
         return
     plan = planned_skip(config, flow, tp, offset)
     why = f"skip offset {offset}{f': {reason}' if reason else ''}"

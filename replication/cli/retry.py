@@ -1,6 +1,7 @@
 """``retry``: tries now what a flow has set aside."""
 
 from collections.abc import Sequence
+from typing import Final
 
 import click
 
@@ -14,7 +15,10 @@ from replication.cli.options import (
 )
 from replication.config.file import load_config
 from replication.control.retry import retry_topics
-from replication.errors import UnhealthyError
+from replication.errors import UnhealthyError, first_line
+
+LONGEST: Final = 1000
+"""Of a reason that is shown: some have a line for each partition, or what a broker says."""
 
 
 @click.command()
@@ -44,7 +48,9 @@ def retry(
     elif found.aside is None:
         say(f"{found.flow} has tried; the events say what came of it")
     elif not found.aside:
-        say(f"{found.flow}: {', '.join(topics) or 'all that was set aside'} is replicated again")
-    if found.aside:
-        lines = "".join(f"\n  - {text}" for text in found.aside.values())
-        raise UnhealthyError(f"{found.flow} has tried, and still sets aside:{lines}")
+        say(f"{found.flow} has tried: {', '.join(topics) or 'all of it'} is no longer set aside")
+    else:
+        reasons = ((name, first_line(text)[:LONGEST]) for name, text in found.aside.items())
+        lines = "".join(f"\n  - {name}: {reason}" for name, reason in reasons)
+        what = "has tried, and still sets aside, as status says with what mends it"
+        raise UnhealthyError(f"{found.flow} {what}:{lines}")

@@ -401,7 +401,7 @@ def planned_skip(
     """Returns what becomes of *tp* if it goes on behind the record at *offset*, copied up to there.
 
     Only a record that cannot be copied is skipped: the flow says so of the next record of a topic
-    that it has set aside, or the record itself shows it while nobody copies the partition.
+    that it has set aside, or the record itself shows it while nobody copies its topic.
 
     Raises:
         NoAnswerError: It is no such record, or is passed already, or somebody has asked for a move.
@@ -409,8 +409,9 @@ def planned_skip(
     """
     running = running_now(mirror, config)
     config = running.steering.overlaid(config)
-    is_named = _names_as_bad(mirror, config, tp, offset)
-    if not is_named and running.by and not running.steering.paused.covers(tp):
+    is_named, is_aside = _said_of(mirror, config, tp, offset)
+    is_idle = not running.by or is_aside or running.steering.paused.covers(tp)
+    if not (is_named or is_idle):
         raise NoAnswerError(
             f"{config.flow} runs, and does not say that the record at offset {offset} of {tp} "
             "cannot be copied, so it is not skipped; status shows what is set aside, and why"
@@ -426,18 +427,24 @@ def planned_skip(
     return replace(plan, problems=(*doubts, *plan.problems))
 
 
-def _names_as_bad(
+def _said_of(
     mirror: MirrorConfig, config: FlowConfig, tp: TopicPartition, offset: int
-) -> bool:
-    """Returns whether the flow offers now to skip that record of a topic that is set aside."""
+) -> tuple[bool, bool]:
+    """Returns whether the flow offers to skip that record, and whether its topic is set aside.
+
+    Only some topics have a condition of their own, and only one partition of each is named.
+    """
     command = skip_command(config.flow, tp, offset)
     try:
         with FlowAnswers(mirror, [config]) as answers:
             (answer,) = answers.ask(are_tables_wanted=False)
     except NoAnswerError:
-        return False
-    said = answer.last.entry.observed.conditions if answer.last.entry else ()
-    return any(one.code == "set-aside" and one.next_step == command for one in said)
+        return False, False
+    if (said := answer.heard) is None:
+        return False, False
+    named = (one for one in said.conditions if one.code == "set-aside")
+    aside = (one.topic for one in said.topics if one.state == "set-aside")
+    return command in (one.next_step for one in named), tp.topic in aside
 
 
 def _plan_skip(

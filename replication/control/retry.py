@@ -34,8 +34,9 @@ def aside_of(answer: FlowAnswer, topics: Collection[str]) -> dict[str, str] | No
     """Returns what of *topics* is set aside by the last word of a flow; None without one."""
     if (entry := answer.last.entry) is None or answer.state == "silent":
         return None
-    found = (one for one in entry.observed.conditions if one.code == "set-aside" and one.topic)
-    return {str(one.topic): one.text for one in found if one.topic in topics or not topics}
+    # not by the conditions, of which those of many topics are one
+    found = (one for one in entry.observed.topics if one.state == "set-aside")
+    return {one.topic: one.reason for one in found if one.topic in topics or not topics}
 
 
 def retry_topics(
@@ -60,8 +61,8 @@ def retry_topics(
 
         (before,) = answers.ask(are_tables_wanted=False)
         known = aside_of(before, topics)
-        if known is not None and not known:
-            names = " and ".join(topics) or "anything"
+        if known is not None and not (known and known.keys() >= {*topics}):
+            names = " and ".join(sorted({*topics} - known.keys())) or "anything"
             raise NoAnswerError(f"{flow} does not say that {names} is set aside: nothing to try")
         asked = RetryRequest(tuple(topics))
         if not request_retry(mirror.access, flow, asked, timeout_seconds, reason, idle):

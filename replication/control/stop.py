@@ -12,7 +12,7 @@ from replication.control.positions import flow_positions
 from replication.errors import NoAnswerError, ReplicationError
 from replication.model import RECORDS, Flow, Job, TopicPartition
 from replication.state.claim import LEASE_PARTS
-from replication.state.requests import StopKind, UnansweredError, request_stop
+from replication.state.requests import StopKind, UnansweredError, prefix_of, request_stop
 
 
 def stop_flows(
@@ -80,14 +80,20 @@ def stop_when_caught_up(
     ends = {config.flow: _ends(mirror, config) for config in flows}
     try:
         return stop_flows(mirror, names, job, timeout_seconds, reason, "catchup")
-    except UnansweredError:
-        left = [
-            f"\n  - {config.flow}: {text}"
-            for config in flows
-            for text in _missing(mirror, config, ends[config.flow])
-        ]
-    text = f"not caught up after {timeout_seconds:g} s, so nothing stops; what is missing:"
-    raise NoAnswerError("".join([text, *left]))
+    except UnansweredError as error:
+        begins = {flow: prefix_of(mirror.state_dir, "catchup", flow, job) for flow in names}
+        left = {flow for flow in names if any(p.startswith(begins[flow]) for p in error.left)}
+    missing = [
+        f"\n  - {config.flow}: {text}"
+        for config in flows
+        if config.flow in left
+        for text in _missing(mirror, config, ends[config.flow])
+    ]
+    if stopped := [str(flow) for flow in names if flow not in left]:
+        missing.append(f"\n  - nothing of {', '.join(stopped)}, which no process runs any more")
+    names_left = ", ".join(sorted(map(str, left)))
+    text = f"not caught up after {timeout_seconds:g} s, and goes on: {names_left}; what is missing:"
+    raise NoAnswerError("".join([text, *missing]))
 
 
 def _ends(mirror: MirrorConfig, config: FlowConfig) -> dict[TopicPartition, int | None]:
@@ -110,7 +116,8 @@ def _missing(
     for one in found.positions:
         end, at = ends.get(one.partition, 0), one.position.upstream if one.position else 0
         left = None if end is None else max(0, end - at)
-        if left == 0 or one.state in ("gone", "not selected"):
+        holds_up = left != 0 or one.state in ("set-aside", "leaderless")
+        if not holds_up or one.state in ("gone", "not selected"):
             continue
         missing.setdefault(one.partition.topic, []).append(left)
         if one.state not in ("copying", "lagging"):
@@ -119,6 +126,8 @@ def _missing(
         at_least = "at least " if None in some else ""
         count = f"{len(some)} partition{'s' if len(some) > 1 else ''}"
         yield f"{topic}: {at_least}{sum(filter(None, some))} offsets in {count}{why.get(topic, '')}"
+    if not (missing or found.problems):
+        yield "nothing by now, so it may have been about to end: status says whether it has"
     yield from found.problems
 
 

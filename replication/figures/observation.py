@@ -180,7 +180,8 @@ TopicState = Literal[
 """What a topic or partition does: the worst of its partitions counts for a topic. What an operator
 has paused is so whatever else it would be, and worse than what is copied without a lag. A topic
 that was deleted on a side, or created again, is `deleted` until it is copied again. A partition
-that began with nothing on the target is `catching-up`, as long as its first backlog shrinks."""
+that began with nothing on the target, or that an operator has moved back, is `catching-up`, as long
+as this backlog shrinks."""
 
 Answer = Literal["exact", "bounded", "none", "waiting"]
 """How a group's commit in a partition is translated."""

@@ -240,7 +240,7 @@ FIGURES: Final[tuple[Figure, ...]] = (
         "was since the process began.", ("cause",),
     ),
     Figure(
-        "dead_letters", "gauge", "records",
+        "dead_letters", "gauge", "",
         "Records that could not be copied, and wait as dead letters.", levels=_FLOW,
     ),
     Figure(

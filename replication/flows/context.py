@@ -98,16 +98,17 @@ class RefusedSchemas:
         return self.of(topics)
 
 
+@dataclass
 class CatchUp:
-    """Whether a flow is to end once it has caught up.
+    """The requests that a flow ends once it has caught up.
 
     Attributes:
-        asked: Set while an operator waits for that.
-        done: Set when it has ended so.
+        asked: Those that wait for that now.
+        done: Those that are fulfilled: it ends for them.
     """
 
-    def __init__(self) -> None:
-        self.asked, self.done = Event(), Event()
+    asked: frozenset[str] = frozenset()
+    done: frozenset[str] = frozenset()
 
 
 ActingPart = Literal["checkpoints", "metadata", "schemas"]
@@ -137,7 +138,7 @@ class FlowContext:
         spoke_as: By what this process holds, or held, the parts of the flow.
         refused_schemas: Topics whose records wait for an id of a schema in vain.
         acting: Locked while a part changes the target: see `act`.
-        catch_up: Whether the flow is to end once it has caught up.
+        catch_up: Who waits that the flow ends once it has caught up.
     """
 
     configured: FlowConfig

@@ -66,7 +66,8 @@ class Copying:
         restarts: Failures after which the loop has tried again.
         map_written_at: When the offset map was last written, the same; None if it was not yet.
         looked_at: When the loop last took what executors have reported, by the process's clock.
-        first: The generation in which a partition began that had nothing on the target.
+        first: The generation in which a partition began that had nothing on the target, or that an
+            operator had moved back.
         paused: The partitions that operators have paused.
         paused_topics: Their topics, as in *topics*.
     """
@@ -201,6 +202,11 @@ class FlowMetrics:
             positions={**old.positions, **starts},
             first={**old.first, **first},
         )
+
+    def repeat(self, partitions: Iterable[TopicPartition], number: int) -> None:
+        """Notes that generation *number* copies *partitions* again, as an operator wants."""
+        first = dict.fromkeys(partitions, number)
+        self._copying = replace(self._copying, first={**self._copying.first, **first})
 
     def place(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """Notes the next source offsets of partitions that do not run; None where it is unknown."""

@@ -559,13 +559,20 @@ def withdraw_moves(access: StateAccess, flow: Flow, partition: TopicPartition, t
     """Takes back what was asked of *partition*, if it waits still; returns how many requests.
 
     Raises:
+        StateError: The state directory cannot be read or written.
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
-    with open_channel(access) as channel:
-        requests = MoveRequests(channel, flow)
-        asked = [each for each in requests.find() if each.partition == partition]
-        mine = [each for each in asked if each.moving.to == to]
-        requests.remove(mine)
+    with open_files(storage_for(access)) as files:
+        moves = MoveRequests(RequestChannel(files, access.state_dir), flow)
+        try:
+            files.find(prefix_of(access.state_dir, "move", flow))  # `moves` would only log an error
+            asked = [each for each in moves.find() if each.partition == partition]
+            mine = [each for each in asked if each.moving.to == to]
+            for each in mine:
+                files.delete(each.request.path)
+        except (OSError, Py4JError) as error:
+            text = f"cannot take back a request in {access.state_dir}: {first_line(error)}"
+            raise StateError(text) from error
     return len(mine)
 
 
@@ -745,7 +752,7 @@ ASK_SECONDS: Final = 5.0
 
 StopKind = Literal["stop", "catchup"]
 
-_STOPS: Final[Mapping[StopKind, str]] = {"stop": "stop", "catchup": "stop when caught up"}
+STOPS: Final[Mapping[StopKind, str]] = {"stop": "stop", "catchup": "stop when caught up"}
 """What each kind asks for: a stop at once, or once all is copied that was there when it came."""
 
 NOT_CAUGHT_UP: Final = NoAnswerError.exit_code
@@ -779,10 +786,10 @@ class StopRequests:
         self._address = address
         self._prefixes = {
             kind: {flow: prefix_of(channel.state_dir, kind, flow, job) for flow in flows}
-            for kind in _STOPS
+            for kind in STOPS
         }
         self._old: frozenset[str] | None = None
-        self._found: dict[StopKind, dict[Flow, dict[str, Request]]] = {kind: {} for kind in _STOPS}
+        self._found: dict[StopKind, dict[Flow, dict[str, Request]]] = {kind: {} for kind in STOPS}
         self._answered: set[str] = set()
 
     def watch(self) -> None:
@@ -810,39 +817,38 @@ class StopRequests:
                     self._look(kind, flow, [path for path in there if path.startswith(prefix)])
         return {flow for flow, found in self._found["stop"].items() if found}
 
-    @property
-    def catching_up(self) -> set[Flow]:
-        """The flows that are asked to stop when they have caught up, as `find` saw it last."""
-        return {flow for flow, found in self._found["catchup"].items() if found}
+    def catching_up(self, flow: Flow) -> frozenset[str]:
+        """Returns who waits that *flow* stops when it has caught up, as `find` saw it last."""
+        return frozenset(self._found["catchup"].get(flow, ()))
 
     def _listed(self) -> list[str]:
         paths = self._channel.paths("stop")
         return [*paths, *self._channel.listed(prefix(self._channel.state_dir, "catchup"))]
 
-    def origin(self, flow: Flow) -> str:
-        """Returns who has asked that *flow* stops, and why; empty if no file says so."""
-        origins = (found.origin for _, found in self._of(flow))
-        return next(filter(None, origins), "")
+    def origin(self, flow: Flow, kind: StopKind = "stop") -> str:
+        """Returns who has asked last that *flow* stops, and why; empty if no file says so."""
+        origins = [found.origin for found in self._found[kind].get(flow, {}).values()]
+        return next(filter(None, reversed(origins)), "")
 
     def events(self, flow: Flow) -> list[NewEvent]:
         """Returns an event for each request to *flow* that says who asks."""
         return [
-            each.event(_STOPS[kind], "stop")
+            each.event(STOPS[kind], "stop")
             for kind, each in self._of(flow)
             if each.origin and self._channel.is_news(each.path)
         ]
 
-    def answer(self, flow: Flow, exit_code: int = 0, *, has_caught_up: bool = False) -> None:
+    def answer(self, flow: Flow, exit_code: int = 0, caught_up: Collection[str] = ()) -> None:
         """Answers the requests that `find` has found for *flow*: its job has ended.
 
         The answer to a request is that it is gone; if the job had failed, or has not caught up as
-        it was to, a file names the code.
+        it was to, which it has for those in *caught_up*, a file names the code.
         """
         for kind, each in self._of(flow):
             if each.path in self._answered:
                 continue
             self._answered.add(each.path)
-            is_early = kind == "catchup" and not has_caught_up
+            is_early = kind == "catchup" and each.path not in caught_up
             if code := exit_code or (NOT_CAUGHT_UP if is_early else 0):
                 self._channel.answer(each.path, code)
             else:
@@ -880,7 +886,11 @@ def is_stop_file_there() -> bool:
 
 
 class UnansweredError(StateError):
-    """Nobody did in time what was asked; the request is taken back."""
+    """Nobody did in time what was asked; the requests *left*, by their paths, are taken back."""
+
+    def __init__(self, text: str, left: Collection[str]) -> None:
+        self.left = left
+        super().__init__(text)
 
 
 def request_stop(
@@ -938,8 +948,11 @@ def _ask_owners(
                 gone[flow] = paths[flow]
                 files.delete(paths[flow])
 
-    request_and_wait(files, paths.values(), timeout_seconds, text, end_some)
-    return {flow: _exit_code(files, path) for flow, path in paths.items() if flow not in gone}
+    try:
+        request_and_wait(files, paths.values(), timeout_seconds, text, end_some)
+    finally:  # also those of flows that have ended, while another one goes on
+        codes = {flow: _exit_code(files, path) for flow, path in paths.items() if flow not in gone}
+    return codes
 
 
 def _stop_local(
@@ -961,20 +974,19 @@ def _stop_local(
     }
     _create(files, requests.values(), text)
     deadline = time.monotonic() + timeout_seconds
-    while left := [
-        flow for flow in requests if find_job_owner(state_dir, flow, job) == owners[flow]
-    ]:
-        if time.monotonic() > deadline:
-            for flow in left:
-                files.delete(requests[flow])
-            names = "; ".join(f"{flow}: {owners[flow]}" for flow in left)
-            raise UnansweredError(f"still running after {timeout_seconds:g} s: {names}")
+    while (
+        left := [flow for flow in requests if find_job_owner(state_dir, flow, job) == owners[flow]]
+    ) and time.monotonic() <= deadline:
         time.sleep(POLL_SECONDS / 4)
     codes = {flow: _exit_code(files, path) for flow, path in requests.items()}
     for flow, path in requests.items():
         if kind == "catchup" and files.exists(path):  # killed: nobody has said that it had
             codes[flow] = NOT_CAUGHT_UP
         files.delete(path)
+    if left:
+        names = "; ".join(f"{flow}: {owners[flow]}" for flow in left)
+        text = f"still running after {timeout_seconds:g} s: {names}"
+        raise UnansweredError(text, [requests[flow] for flow in left])
     return codes
 
 
@@ -1017,7 +1029,8 @@ def request_and_wait(
                     files.delete(path)
                 raise UnansweredError(
                     f"no process answered {', '.join(left)} within {timeout_seconds:g} s: either "
-                    "none runs these flows, or it needs longer to stop"
+                    "none runs these flows, or it needs longer to stop",
+                    left,
                 )
             if time.monotonic() >= ask_at:
                 when_left(left)

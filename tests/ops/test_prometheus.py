@@ -3,14 +3,17 @@
 import re
 import shutil
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import pytest
+import yaml
 
 from replication.app.http_server import Liveness, served
 from replication.demo.brokers import free_port
@@ -20,7 +23,7 @@ from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, name
 from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
 from replication.model import Flow
-from tests.support.documents import anchors, text_of
+from tests.support.documents import anchors, table, text_of
 from tests.support.local import REPOSITORY
 from tests.support.observed import (
     LABELLED,
@@ -65,10 +68,13 @@ def test_promtool_finds_nothing_wrong_with_the_page_and_the_rules() -> None:
 
 def test_every_alert_fires_by_its_cause_and_clears_again() -> None:
     """The causes are series in rules-test.yaml, one test each."""
-    said = (MONITORING / "rules-test.yaml").read_text()
-    fired = set(re.findall(r'alertname="(\w+)"', said))
+    cleared = set[str]()
+    for test in yaml.safe_load((MONITORING / "rules-test.yaml").read_text())["tests"]:
+        found = [str(look["exp_samples"]) for look in test["promql_expr_test"]]
+        for fired, later in pairwise(re.findall(r'alertname="(\w+)"', one) for one in found):
+            cleared |= set(fired) - set(later)
 
-    assert fired == {rule["alert"] for rule in rules() if "alert" in rule}
+    assert cleared == {rule["alert"] for rule in rules() if "alert" in rule}
     assert "SUCCESS" in promtool("test", "rules", str(MONITORING / "rules-test.yaml"))
 
 
@@ -88,6 +94,9 @@ def test_every_alert_is_caused_by_what_happens_to_a_running_mirror() -> None:
     caused = set(re.findall(r'"(\w+)"', causes))
 
     assert {rule["alert"] for rule in rules() if "alert" in rule} - caused == NOT_CAUSED
+    told = table(REPOSITORY / "conf" / "docs" / "alerts.md", "what happens")
+    fires = {word for _, fired, _ in told for word in re.findall(r"[A-Z][a-z]+[A-Z]\w+", fired)}
+    assert fires == {rule["alert"] for rule in rules() if "alert" in rule}
 
 
 @pytest.mark.parametrize("rule", [r for r in rules() if "alert" in r], ids=lambda r: r["alert"])
@@ -132,6 +141,13 @@ def test_a_board_is_whole(name: str) -> None:
     ids = [panel["id"] for panel in found["panels"]]
     assert len(set(ids)) == len(ids)
     assert all(panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24 for panel in found["panels"])
+    taken = Counter(
+        (pos["x"] + x, pos["y"] + y)
+        for pos in (panel["gridPos"] for panel in found["panels"])
+        for x in range(pos["w"])
+        for y in range(pos["h"])
+    )
+    assert max(taken.values()) == 1, "panels overlap"
     assert [v["name"] for v in found["templating"]["list"]][:3] == [
         "datasource",
         "source",
@@ -139,6 +155,19 @@ def test_a_board_is_whole(name: str) -> None:
     ]
     sources = {str(panel["datasource"]) for panel in found["panels"] if "datasource" in panel}
     assert len(sources) == 1
+
+
+def test_what_an_alert_or_the_page_goes_by_is_drawn() -> None:
+    drawn, alerting = (
+        {name for expression in asked for name in re.findall(rf"{PREFIX}(\w+)", expression)}
+        for asked in (
+            [expression for name in BOARDS for _, expression in queries(name)],
+            [rule["expr"] for rule in rules()],
+        )
+    )
+    known = {name for name in names_at("flow") if BY_NAME[name].is_metric}
+
+    assert alerting | known <= drawn | {"ended_timestamp_seconds"}  # its state is drawn
 
 
 COUNTERS = [name for name in names_at("flow") if BY_NAME[name].kind == "counter"]
@@ -200,7 +229,8 @@ def test_every_expression_returns_data(tmp_path: Path) -> None:
     }
     asked = [*sorted(selectors), *((t, e) for name in BOARDS for t, e in queries(name))]
     drained = observed(flow=Flow("B", "A"), state="drained", ended_at=time.time(), exit_code=0)
-    with served_flow(MadeUp(ended=(drained,))) as port, scraping(tmp_path, port) as prometheus:
+    flow = MadeUp(ended=(drained,), given_up=time.time())
+    with served_flow(flow) as port, scraping(tmp_path, port) as prometheus:
         wait_until(lambda: prometheus.query("job:replication_fresh:ratio_rate3d"), SECONDS)
         wait_until(lambda: prometheus.query(f"rate({PREFIX}checkpoints_total[5m]) > 0"), SECONDS)
 

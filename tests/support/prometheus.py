@@ -114,16 +114,22 @@ class Prometheus:
 
 
 @contextmanager
-def scraping(folder: Path, *ports: int, rules_file: Path = RULES) -> Iterator[Prometheus]:
-    """A Prometheus that scrapes 127.0.0.1 at *ports* each second, and has the rules.
+def scraping(
+    folder: Path, *ports: int, rules_file: Path = RULES, seconds: int = 1
+) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes 127.0.0.1 at *ports* every so many *seconds*, and has the rules.
 
     Args:
         folder: For its configuration and data.
         ports: Of drivers.
-        rules_file: What it evaluates each second.
+        rules_file: What it evaluates as often.
+        seconds: From one scrape to the next.
     """
+    each = dict.fromkeys(
+        ("scrape_interval", "scrape_timeout", "evaluation_interval"), f"{seconds}s"
+    )
     settings = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "global": each,
         "rule_files": [str(rules_file)],
         "scrape_configs": [
             {
@@ -172,7 +178,7 @@ SOONER = {
     "GroupPositionOld": ("> 300", "> 5"),
     "DrainOverdue": ("> 86400", "> 5"),
     "Restarting": ("> 3", "> 0"),
-    "RecordsGivenUp": ("< 600", "< 15"),
+    "RecordsGivenUp": ("offset 10m", "offset 15s"),
     "FreshnessBurnsFast": ("0.8 * 12", "0"),  # any history
     "FreshnessBurnsSlowly": ("0.8 * 12", "0"),
 }

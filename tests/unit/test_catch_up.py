@@ -25,6 +25,7 @@ from replication.state.requests import (
     Idle,
     StopRequests,
     UnansweredError,
+    answer_prefix,
     new_path,
     request_stop,
 )
@@ -48,7 +49,9 @@ class Flowing:
     def __init__(self, ends: Mapping[TopicPartition, int]) -> None:
         self.ends, self.aside = dict(ends), set[str]()
         self.metrics, self.catch_up = FlowMetrics(), CatchUp()
-        source = SimpleNamespace(log_ends=lambda tps, _: {tp: self.ends[tp] for tp in tps})
+        source = SimpleNamespace(
+            ends_at_once=lambda tps, *_: {tp: self.ends[tp] for tp in tps if tp in self.ends}
+        )
         context: Any = SimpleNamespace(
             catch_up=self.catch_up, metrics=self.metrics, source=source,
             config=SimpleNamespace(isolation="read_committed"),
@@ -65,7 +68,7 @@ def test_a_source_that_grows_faster_than_it_is_copied_holds_up_nothing() -> None
     flow.goal.note(plan(ORDERS, CLICKS))
     flow.copy({ORDERS: 100, CLICKS: 0})
     before = flow.goal.is_due, flow.goal.is_reached
-    flow.catch_up.asked.set()
+    flow.catch_up.asked = frozenset({"one"})
     asked = flow.goal.is_due, flow.goal.is_reached
     flow.goal.note(plan(ORDERS, CLICKS))
     flow.ends[ORDERS] = 1000
@@ -78,7 +81,7 @@ def test_a_source_that_grows_faster_than_it_is_copied_holds_up_nothing() -> None
 
 def test_each_partition_counts_but_one_that_is_selected_no_longer() -> None:
     flow = Flowing({ORDERS: 100, CLICKS: 50})
-    flow.catch_up.asked.set()
+    flow.catch_up.asked = frozenset({"one"})
     flow.goal.note(plan(ORDERS, CLICKS))
     flow.copy({ORDERS: 100, CLICKS: 49})
     behind = flow.goal.is_reached
@@ -91,7 +94,7 @@ def test_each_partition_counts_but_one_that_is_selected_no_longer() -> None:
 @pytest.mark.parametrize("what", ["paused", "set aside"])
 def test_what_is_not_copied_is_never_taken_for_copied(what: str) -> None:
     flow = Flowing({ORDERS: 100, CLICKS: 50})
-    flow.catch_up.asked.set()
+    flow.catch_up.asked = frozenset({"one"})
     flow.copy({ORDERS: 100})
     if what == "paused":
         flow.goal.note(plan(ORDERS, paused=(CLICKS,)))
@@ -107,19 +110,49 @@ def test_what_is_not_copied_is_never_taken_for_copied(what: str) -> None:
     assert (held_up, still_behind, flow.goal.is_reached) == (False, False, True)
 
 
-def test_who_asks_again_later_means_the_ends_of_then() -> None:
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (frozenset({"one"}), frozenset({"two"})),  # which is taken back
+        (frozenset({"one"}), frozenset({"one", "two"})),
+    ],
+)
+def test_who_asks_later_means_the_ends_of_then(
+    until: Until, first: frozenset[str], second: frozenset[str]
+) -> None:
     flow = Flowing({ORDERS: 100})
-    flow.catch_up.asked.set()
+    flow.catch_up.asked = first
     flow.goal.note(plan(ORDERS))
     flow.copy({ORDERS: 100})
-    flow.catch_up.asked.clear()
-    withdrawn = flow.goal.is_reached
+    reached = flow.goal.is_reached, flow.goal.fulfilled
     flow.ends[ORDERS] = 200
-    flow.catch_up.asked.set()
-    due = flow.goal.is_due
+    flow.catch_up.asked = second
+    still = flow.goal.is_reached, flow.goal.fulfilled
+    until(lambda: flow.goal.is_due, 30)
     flow.goal.note(plan(ORDERS))
+    behind = flow.goal.is_reached, flow.goal.is_due
+    flow.copy({ORDERS: 200})
 
-    assert (withdrawn, due, flow.goal.is_reached) == (False, True, False)
+    assert reached == (True, first)
+    assert still == (False, first), "who asks while it ends is not told that it had caught up"
+    assert behind == (False, False)
+    assert (flow.goal.is_reached, flow.goal.fulfilled) == (True, second)
+
+
+def test_an_end_that_nobody_knows_is_asked_for_again_and_not_taken_for_reached(
+    until: Until,
+) -> None:
+    flow = Flowing({ORDERS: 100})
+    flow.catch_up.asked = frozenset({"one"})
+    flow.copy({ORDERS: 100, CLICKS: 50})
+    flow.goal.note(plan(ORDERS, CLICKS))
+    unknown = flow.goal.is_reached, flow.goal.is_due
+    flow.ends[CLICKS] = 50
+    until(lambda: flow.goal.is_due, 30)
+    flow.goal.note(plan(ORDERS, CLICKS))
+
+    assert unknown == (False, False), "not at each turn of the loop"
+    assert (flow.goal.is_reached, flow.goal.is_due) == (True, False)
 
 
 # The request, on its way from the command to the flow's thread and back.
@@ -156,14 +189,14 @@ def test_only_a_flow_that_has_caught_up_says_so(
     flow, told = CatchUp(), list[str]()
 
     def work(ends: threading.Event) -> None:
-        until(flow.asked.is_set, 30)
+        until(lambda: flow.asked, 30)
         if ending == "failed":
             raise ClusterError("the source does not answer")
         if ending == "stopped by another":
             files.create(new_path(state_dir, "stop", FLOW))
             until(ends.is_set, 30)
         else:
-            flow.done.set()
+            flow.done = flow.asked
 
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
         requests = StopRequests(channel(state_dir), [FLOW], "mirror", locks.holds, locks.address)
@@ -174,8 +207,8 @@ def test_only_a_flow_that_has_caught_up_says_so(
         with asking(state_dir) as got:
             thread.start()
             if ending == "killed":
-                until(lambda: requests.find() or requests.catching_up, 30)
-                flow.asked.set()
+                until(lambda: requests.find() or requests.catching_up(FLOW), 30)
+                flow.asked = requests.catching_up(FLOW)
                 locks.release(FLOW)
             else:
                 wait_for_all([thread], requests, locks)
@@ -194,8 +227,8 @@ def test_a_request_that_is_taken_back_stops_nothing(tmp_path: Path, until: Until
     seen: list[bool] = []
 
     def work(ends: threading.Event) -> None:
-        until(flow.asked.is_set, 30)
-        until(lambda: not flow.asked.is_set(), 30)
+        until(lambda: flow.asked, 30)
+        until(lambda: not flow.asked, 30)
         seen.append(ends.is_set())
 
     with hold_jobs(state_dir, [FLOW], "mirror") as locks:
@@ -209,6 +242,25 @@ def test_a_request_that_is_taken_back_stops_nothing(tmp_path: Path, until: Until
     assert isinstance(error, UnansweredError)
     assert seen == [False]
     assert not requests.find()
+
+
+def test_who_asks_while_it_ends_for_another_is_not_told_that_it_had_caught_up(
+    tmp_path: Path,
+) -> None:
+    state_dir, files = tmp_path.as_uri(), LocalFiles()
+    requests = StopRequests(channel(state_dir), [FLOW], "mirror", lambda _: True)
+    first, late = (new_path(state_dir, "catchup", FLOW) for _ in range(2))
+    requests.watch()
+    files.create(first)
+    requests.find()
+    done = requests.catching_up(FLOW)
+    files.create(late)
+    requests.find()
+    requests.answer(FLOW, 0, done)
+
+    assert done == {first}
+    assert files.find(answer_prefix(first)) == []
+    assert files.find(answer_prefix(late)) == [f"{answer_prefix(late)}{NOT_CAUGHT_UP}"]
 
 
 # What is missing, in the words of the command.
@@ -229,31 +281,35 @@ def test_what_is_missing_after_the_timeout_is_said_by_topic(
     asked = [
         *(at("orders", n, 0, 100) for n in range(3)),
         *(at("clicks", 0, None, 50), at("gone", 0, 0, 9), at("empty", 0, None, 0)),
-        at("unled", 0, 5, None),
+        *(at("unled", 0, 5, None), at("denied", 0, 9, 9)),
     ]
     later = [
         *(at("orders", 0, 100, 900), at("orders", 1, 90, 900), at("orders", 2, 70, 900)),
         at("clicks", 0, None, 70, "set-aside"),
         *(at("gone", 0, 0, 9, "gone"), at("empty", 0, None, 7, "new"), at("born", 0, None, 0)),
-        at("unled", 0, 5, None, "leaderless"),
+        *(at("unled", 0, 5, None, "leaderless"), at("denied", 0, 9, 9, "set-aside")),
     ]
-    looks = iter([asked, later])
+    looks = iter([asked, asked, later])
     monkeypatch.setattr(
         stop, "flow_positions", lambda *_: SimpleNamespace(positions=next(looks), problems=())
     )
 
     def not_in_time(*_: object) -> None:
-        raise UnansweredError("still running after 5 s")
+        path = new_path("file:///state", "catchup", FLOW)
+        raise UnansweredError("A->B still runs after 5 s, and B->A has ended", [path])
 
     monkeypatch.setattr(stop, "stop_flows", not_in_time)
-    config: Any = SimpleNamespace(flow=FLOW)
+    mirror: Any = SimpleNamespace(state_dir="file:///state")
+    configs: Any = [SimpleNamespace(flow=FLOW), SimpleNamespace(flow=Flow("B", "A"))]
 
     with pytest.raises(NoAnswerError) as error:
-        stop.stop_when_caught_up(SimpleNamespace(), [config], "mirror", 5)  # type: ignore[arg-type]
+        stop.stop_when_caught_up(mirror, configs, "mirror", 5)
 
     assert str(error.value).splitlines() == [
-        "not caught up after 5 s, so nothing stops; what is missing:",
+        "not caught up after 5 s, and goes on: A->B; what is missing:",
         "  - A->B: orders: 40 offsets in 2 partitions",
         "  - A->B: clicks: 50 offsets in 1 partition (set-aside: a record is too large)",
         "  - A->B: unled: at least 0 offsets in 1 partition (leaderless)",
+        "  - A->B: denied: 0 offsets in 1 partition (set-aside: a record is too large)",
+        "  - nothing of B->A, which no process runs any more",
     ]

@@ -37,9 +37,9 @@ class Clusters:
     are_answering = True
 
 
-def get(port: int, path: str, **headers: str) -> tuple[int, str]:
-    """Status and body of a page."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=10)
+def get(port: int, path: str, *, by: str = HOST, **headers: str) -> tuple[int, str]:
+    """Status and body of a page, as the address *by* is told."""
+    connection = http.client.HTTPConnection(HOST, port, timeout=10, source_address=(by, 0))
     connection.request("GET", path, headers=headers)
     answer = connection.getresponse()
     return answer.status, answer.read().decode()
@@ -199,26 +199,29 @@ def test_a_taken_port_costs_the_view_only_and_is_taken_over(
 
 @pytest.mark.parametrize(("state", "is_awaited"), [("stopped", True), ("failed", False)])
 def test_a_stopped_job_ends_behind_one_more_scrape(state: FlowState, *, is_awaited: bool) -> None:
-    """A target that has gone without a word looks as if it were down."""
-    every, flows, scraped = 2.0, [observed()], list[str]()
+    """A target that has gone without a word looks as if it were down, to each Prometheus."""
+    every, flows = 2.0, [observed()]
+    scraped: dict[str, list[str]] = {"127.0.0.2": [], "127.0.0.3": []}
     ended = threading.Event()
 
-    def scrape() -> None:
+    def scrape(host: str) -> None:
         while not ended.wait(every):
             with suppress(OSError):
-                scraped.append(get(port, "/metrics")[1])
+                scraped[host].append(get(port, "/metrics", by=host)[1])
 
     with ExitStack() as job:
         port = job.enter_context(running(flows))
-        prometheus = threading.Thread(target=scrape)
-        prometheus.start()
-        wait_until(lambda: len(scraped) == 2, 10)
+        pair = [threading.Thread(target=scrape, args=(host,)) for host in scraped]
+        for prometheus in pair:
+            prometheus.start()
+        wait_until(lambda: all(len(pages) == 2 for pages in scraped.values()), 10)
         flows[:] = [observed(state=state)]
     ended.set()
-    prometheus.join()
+    for prometheus in pair:
+        prometheus.join()
 
     said = f'state="{state}",target="B"}} 1.0'
-    assert any(said in page for page in scraped) == is_awaited
+    assert [any(said in page for page in pages) for pages in scraped.values()] == [is_awaited] * 2
 
 
 def test_a_loop_that_does_not_turn_fails_livez(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -77,6 +77,11 @@ def test_what_waits_is_taken_back_and_nothing_of_others(tmp_path: Path) -> None:
 
     taken_back = [withdraw_moves(access, FLOW, TP, 21) for _ in range(2)]
 
+    (tmp_path / "unreadable").mkdir()
+    (tmp_path / "unreadable" / "_control").touch()  # no folder
+
+    with pytest.raises(StateError, match="cannot take back a request"):
+        withdraw_moves(StateAccess((tmp_path / "unreadable").as_uri()), FLOW, TP, 17)
     assert taken_back == [2, 0]
     left = MoveRequests(channel(tmp_path.as_uri()), FLOW).find()
     assert {(each.partition, each.moving.to) for each in left} == {(TP, 17), (other, 21)}

@@ -177,6 +177,25 @@ def test_a_first_backlog_is_catching_up_while_it_shrinks_and_late_for_nobody() -
     assert look(520, 2500)[0] == "lagging"  # it had caught up
 
 
+def test_what_an_operator_has_moved_back_is_catching_up_once_more() -> None:
+    metrics, partitions = begun(), Partitions(30.0)
+    partitions.known(metrics.look())
+
+    def look(now: float, position: int) -> str:
+        partitions.saw(now, {TP: 1000, OTHER: 0})
+        metrics.add_single(TP, Position(position, position))
+        return partitions.look(now, metrics.look(), ())[0].state
+
+    assert [look(0.0, 0), look(1.0, 990), look(2.0, 1000)] == ["catching-up"] * 2 + ["copying"]
+    metrics.repeat([TP], 2)
+    partitions.read(TP, 100, -9000.0)
+    assert [look(now, int(now)) for now in (100, 200, 300)] == ["catching-up"] * 3
+    metrics.repeat([TP], 3)  # and once more, before it has caught up
+    partitions.read(TP, 50, -9000.0)
+    assert [look(now, int(now) - 350) for now in (400, 500, 600)] == ["catching-up"] * 3
+    assert [look(700.0, 1000), look(800.0, 1000)] == ["copying"] * 2
+
+
 def test_a_partition_that_goes_on_where_it_was_is_late_from_the_start() -> None:
     metrics, partitions = FlowMetrics(), Partitions()
     plan = TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {})

@@ -7,7 +7,12 @@ from typing import Any
 import pytest
 
 from replication.config.state_access import StateAccess
+from replication.control.flow_answers import FlowAnswer, LastStatus, SeenState
+from replication.control.lease_groups import LeaseGroup
+from replication.control.retry import aside_of
 from replication.errors import ClusterError, StateError
+from replication.figures.observation import Observation, TopicFigures
+from replication.figures.status_store import StatusEntry
 from replication.flows.replicate import choose
 from replication.flows.replicate.choose import TopicChoice
 from replication.model import Flow, NewEvent, Position, TopicPartition
@@ -29,6 +34,7 @@ from tests.support.requests import channel
 FLOW = Flow("A", "B")
 UNLED = TopicPartition("payments", 1)
 WHY = ClusterError("the target takes no records")
+ASIDE = [f"t-{number:02}" for number in range(25)]
 
 
 class Owner:
@@ -146,6 +152,26 @@ def test_a_decision_about_a_topic_makes_it_due_once(owner: Owner, request_: Owne
     owner.fail("orders")
     assert not owner.look()
     assert owner.waiting() == {"orders", "clicks", UNLED}
+
+
+@pytest.mark.parametrize(
+    ("topics", "found"),
+    [([], [*ASIDE]), (["t-24", "t-25", "no-such"], ["t-24"])],
+)
+def test_what_is_set_aside_is_known_of_more_topics_than_have_a_condition_each(
+    topics: list[str], found: list[str]
+) -> None:
+    rows = tuple(TopicFigures(name, None, "set-aside", "no rights", {}) for name in ASIDE)
+    rows += (TopicFigures("t-25", "A.t-25", "copying", "", {}),)
+    said = StatusEntry(Observation(FLOW, 1.0, "running", 1.0, topics=rows), 1, "me", 5.0, 1.0)
+    group = LeaseGroup("g", "B", frozenset({"me"}))
+
+    def of(state: SeenState, last: LastStatus) -> dict[str, str] | None:
+        return aside_of(FlowAnswer(FLOW, state, "", last, 1.0, group), topics)
+
+    assert of("running", LastStatus(said)) == dict.fromkeys(found, "no rights")
+    assert of("silent", LastStatus(said)) is None
+    assert of("running", LastStatus(None, "no topic")) is None
 
 
 @pytest.mark.parametrize("idle", [[FLOW], []])

@@ -128,7 +128,7 @@ class Partitions:
     def __init__(self, slo_lag_seconds: float = 30.0) -> None:
         self._slo = slo_lag_seconds
         self._caught_up: dict[TopicPartition, int] = {}  # what it began with, see `Copying.first`
-        self._least: dict[TopicPartition, tuple[int, float]] = {}  # first backlogs, and since when
+        self._least: dict[TopicPartition, tuple[int, int, float]] = {}  # of which, and since when
         self.ends: dict[TopicPartition, int] = {}
         self._lags: dict[TopicPartition, PartitionLag] = {}
         self._stands: dict[TopicPartition, tuple[int, float]] = {}  # where, and since when
@@ -245,9 +245,9 @@ class Partitions:
             self._caught_up[tp] = began
             self._least.pop(tp, None)
             return False
-        least, since = self._least.get(tp, (lag.records + 1, now))
-        if lag.records < least:
-            least, since = self._least[tp] = lag.records, now
+        of, least, since = self._least.get(tp, (began, lag.records + 1, now))
+        if lag.records < least or of != began:
+            _, _, since = self._least[tp] = began, lag.records, now
         return now - since < STALLED_SECONDS
 
     def _state(self, tp: TopicPartition, now: float, position: int, lag: Lag) -> TopicState:

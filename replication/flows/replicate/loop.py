@@ -262,7 +262,7 @@ class _FlowLoop:
                 left_out = left_out or self._selection.error()
             self._context.head_start.end(self._flow)  # a last round of checkpoints may follow
             if left_out is None:
-                self._context.catch_up.done.set()
+                self._context.catch_up.done = self._goal.fulfilled
             return left_out
         finally:
             shown = None if self._plan is None else self._plan.topics.keys()
@@ -390,6 +390,7 @@ class _FlowLoop:
             self._steer.follow(refreshed, self._number)
         except ClusterError as error:
             self._choice.postpone()
+            self._goal.postpone()
             self._context.log.warning("topic_refresh_failed", text=error)
         return True
 

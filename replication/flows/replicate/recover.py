@@ -8,12 +8,11 @@ from typing import Final
 from replication.backoff import Backoff
 from replication.errors import ClusterError, ReplicationError
 from replication.flows.context import FlowContext
-from replication.flows.replicate.choose import TopicChoice
+from replication.flows.replicate.choose import TopicChoice, bad_record_errors
 from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, UnexplainedError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Position, TopicPartition
-from replication.offsets.moved import skip_command
 from replication.positions.expire import BadRecord, rejected_records, transform_advice
 from replication.positions.measure import UnsettledError
 from replication.topics.topic_plan import TopicPlan
@@ -207,10 +206,11 @@ class Recovery:
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
         if not reasons or not self._choice.put_aside_topics_of(reasons, plan):
-            flow = self._context.config.flow
             lines = [f"\n  - {text}" for text, _ in reasons.values()]
-            known = sorted((tp, at) for tp, (_, at) in reasons.items() if at is not None)
-            lines += [f"\n    To leave it out: {skip_command(flow, *one)}" for one in known[:1]]
+            errors = bad_record_errors(self._context.config.flow, reasons)
+            named = {topic: each for topic, each in errors.items() if each.command}
+            self._context.metrics.set_aside(named)  # so the flow's last word has the commands
+            lines += [f"\n    To leave it out: {each.command}" for each in named.values()]
             raise QueryError("".join([str(error), *lines]), is_final=True) from error
 
 

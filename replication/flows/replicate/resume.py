@@ -8,6 +8,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import QueryError
 from replication.flows.replicate.map_writer import MapWriter
 from replication.model import NewEvent, Position, TopicPartition
+from replication.offsets.moved import MovedPosition
 from replication.offsets.runs import FinishedRuns
 from replication.positions.find import Found, find_positions
 from replication.positions.measure import InFlight
@@ -149,6 +150,8 @@ def settle_positions(
     others = {*found.void, *found.recreated, *found.adopted, *found.recut}
     own = {tp: runs for tp, runs in found.new_runs.items() if tp not in others}
     context.metrics.settle(found.positions, own)
+    moved = {tp: at for tp, at in found.verdicts.items() if isinstance(at, MovedPosition)}
+    context.metrics.repeat((tp for tp, at in moved.items() if at.copied_again), generation)
     map_writer.write(FinishedRuns(generation, found.new_runs, plan.source_ids, epochs=found.epochs))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(found.void, before_generation=generation)

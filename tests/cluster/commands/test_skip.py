@@ -32,22 +32,32 @@ pytestmark = [pytest.mark.cluster, pytest.mark.spark, pytest.mark.timeout(300)]
 
 LIMIT = "max.message.bytes"
 LARGE = ProducedRecord(partition=0, key=None, value=b"x" * 100_000, timestamp_ms=now_ms())
+OLD = ProducedRecord(partition=0, key=None, value=b"50", timestamp_ms=now_ms() - 2 * 86_400_000)
+TOO_LARGE = (LARGE, {LIMIT: "50000"})
+TOO_OLD = (OLD, {"message.timestamp.before.max.ms": "86400000"})  # only the target can tell
 
 
 class Bad:
     """A flow of a topic whose record 50 is too large for the target, and of a sound one."""
 
     def __init__(
-        self, spark: SparkSession, folder: Path, clusters: Clusters, topic: str, *names: str
+        self,
+        spark: SparkSession,
+        folder: Path,
+        clusters: Clusters,
+        topic: str,
+        *names: str,
+        case: tuple[ProducedRecord, dict[str, str]] = TOO_LARGE,
     ) -> None:
+        record, settings = case
         self.source, self.target = clusters
         self.flow, self.spark, self.state = unique_flow(), spark, folder / "state"
         self.topic, self.sound = f"{topic}-bad", f"{topic}-sound"
         self.tp = TopicPartition(self.topic, 0)
         for name in names:
             create_topic(self.source.bootstrap, f"{topic}-{name}", 1)
-        create_topic(self.target.bootstrap, self.remote(self.topic), 1, {LIMIT: "50000"})
-        send_records(self.source, self.topic, [*numbered(0, 50), LARGE, *numbered(51, 60)])
+        create_topic(self.target.bootstrap, self.remote(self.topic), 1, settings)
+        send_records(self.source, self.topic, [*numbered(0, 50), record, *numbered(51, 60)])
         seldom = {"refresh.topics.interval.seconds": 600, "sync.topic.configs.enabled": False}
         self.file = write_config(folder, clusters, f"{topic}-.*", seldom, self.flow)
         self.config = load_config(str(self.file)).flows[0]
@@ -116,12 +126,20 @@ def test_a_running_flow_leaves_out_the_record_that_it_names_and_no_other(
     assert requested.text.endswith(": skip offset 50: CHG-117")
 
 
+@pytest.mark.parametrize("case", [TOO_LARGE, TOO_OLD], ids=["size", "time"])
 def test_a_flow_that_its_only_topic_has_ended_goes_on_behind_the_record(
-    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    case: tuple[ProducedRecord, dict[str, str]],
 ) -> None:
-    bad = Bad(spark, tmp_path, clusters, topic_name, "bad")
+    bad = Bad(spark, tmp_path, clusters, topic_name, "bad", case=case)
+    flow = bad.run("drain")
     with pytest.raises(FlowError) as ended:
-        bad.run("drain").join()
+        flow.join()
+    if case is TOO_OLD:
+        say(flow, bad.flow)
     refused = [bad.skip(offset, "--execute").exit_code for offset in (0, 49, 51, 59, 1000)]
     ok(bad.skip(50, "--execute"))
     taken_back = ok(bad.skip(50, "--undo"))
@@ -142,8 +160,10 @@ def test_a_flow_that_its_only_topic_has_ended_goes_on_behind_the_record(
     assert refused == [8] * 5
     assert "is not skipped" in taken_back.output
     assert (twice.exit_code, "waits already" in twice.output) == (8, True)
-    assert bad.copied() == [*range(50), *range(51, 60)]
+    # what follows a record that the target rejects may be there by then, and comes once more
+    found = bad.copied() if case is TOO_LARGE else [*dict.fromkeys(bad.copied())]
+    assert found == [*range(50), *range(51, 60)]
     assert list((bad.state / "_control").glob("move-*")) == []
     assert late.exit_code == 8
-    found = kinds(flow.tables)
-    assert (found.count("jumped"), found.count("move-unused")) == (1, 1)
+    events = kinds(flow.tables)
+    assert (events.count("jumped"), events.count("move-unused")) == (1, 1)

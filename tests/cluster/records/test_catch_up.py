@@ -51,14 +51,14 @@ def test_a_flow_whose_source_grows_faster_ends_with_what_was_there(
     try:
         fill(source, born, 1, 10)  # no refresh has seen it yet
         there = log_ends(source.bootstrap, [growing])[growing]
-        flow.context.catch_up.asked.set()
+        flow.context.catch_up.asked = frozenset({"asked"})
         with in_time(END_SECONDS, "the end of the flow"):
             flow.join()
     finally:
         has_ended.set()
         writer.join()
 
-    assert flow.context.catch_up.done.is_set()
+    assert flow.context.catch_up.done == {"asked"}
     assert copied(clusters, growing) >= there
     assert copied(clusters, growing) < log_ends(source.bootstrap, [growing])[growing]
     assert copied(clusters, born) == 10
