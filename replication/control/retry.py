@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
-from replication.control.flow_answers import LATE_SECONDS, FlowAnswer, FlowAnswers
+from replication.control.flow_answers import LATE_SECONDS, FlowAnswer, FlowAnswers, is_of_before
 from replication.control.lease_groups import LeaseGroups
 from replication.errors import NoAnswerError
 from replication.model import Flow
@@ -31,8 +31,8 @@ class Retried:
 
 
 def aside_of(answer: FlowAnswer, topics: Collection[str]) -> dict[str, str] | None:
-    """Returns what of *topics* is set aside by the last word of a flow; None without one."""
-    if (entry := answer.last.entry) is None or answer.state == "silent":
+    """Returns what of *topics* is set aside by what a flow says now; None if it says nothing."""
+    if (entry := answer.last.entry) is None or is_of_before(answer.state):
         return None
     # not by the conditions, of which those of many topics are one
     found = (one for one in entry.observed.topics if one.state == "set-aside")

@@ -171,6 +171,7 @@ def test_what_is_set_aside_is_known_of_more_topics_than_have_a_condition_each(
 
     assert of("running", LastStatus(said)) == dict.fromkeys(found, "no rights")
     assert of("silent", LastStatus(said)) is None
+    assert of("stopped", LastStatus(said)) is None  # whose next start tries everything
     assert of("running", LastStatus(None, "no topic")) is None
 
 
