@@ -80,7 +80,7 @@ def kept_ms(settings: Settings) -> float:
     return _limit(settings, "retention.ms")
 
 
-def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:
+def describe_losses(source: Settings, target: Settings) -> dict[str, str]:
     """Returns why the remote topic would reject or delete records that its source topic keeps.
 
     Args:
@@ -90,16 +90,11 @@ def describe_losses(source: Settings, target: Settings) -> tuple[str, ...]:
     Returns:
         One phrase for each setting, with both values; none if the target keeps as much.
     """
-    return tuple(
-        f"{key}={target[key].value} ({value} on the source)"
-        for key, value in lost_settings(source, target).items()
-    )
-
-
-def lost_settings(source: Settings, target: Settings) -> dict[str, str | None]:
-    """Returns the values of the source's settings in effect, by which the target keeps less."""
-    both = (key for key in _stricter(source, target) if key in source and key in target)
-    return {key: source[key].value for key in both}
+    return {
+        key: f"{key}={target[key].value} ({source[key].value} on the source)"
+        for key in _stricter(source, target)
+        if key in source and key in target
+    }
 
 
 def alter_line(servers: str, topic: str, settings: Mapping[str, str | None]) -> str:

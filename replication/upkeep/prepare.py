@@ -22,7 +22,6 @@ from replication.topics.configs import (
     alter_line,
     by_weight,
     describe_losses,
-    lost_settings,
     settings_to_create,
     with_settings,
 )
@@ -471,13 +470,12 @@ def topic_losses(
     for topic, remote in topics.items():
         if topic not in upstream or remote not in downstream:
             continue
-        kept = lost_settings(upstream[topic], downstream[remote])
-        if kept:
-            phrases = ", ".join(describe_losses(upstream[topic], downstream[remote]))
+        if losses := describe_losses(upstream[topic], downstream[remote]):
             text = (
                 f"topic {remote} on {target.alias} rejects or deletes records that {topic} on "
-                f"{source.alias} keeps: {phrases}"
+                f"{source.alias} keeps: {', '.join(losses.values())}"
             )
+            kept = {key: upstream[topic][key].value for key in losses}
             found[topic] = text, alter_line(target.servers, remote, kept)
     return found
 
