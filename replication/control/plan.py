@@ -365,11 +365,8 @@ def plan_flow(
         for remote in (topics.topics[start.partition.topic],)
     )
     internal, faults = find_internal_topics(config, heartbeats, clusters)
-    aside, brokers = (
-        topic_faults(config, topics),
-        {one.alias: len(one.brokers()) for one in clusters},
-    )
-    causes = tuple(causes_of([*aside, *faults], brokers))
+    brokers = {one.alias: len(one.brokers()) for one in clusters}
+    causes = tuple(causes_of([*topic_faults(config, topics), *faults], brokers))
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
