@@ -292,9 +292,6 @@ class AskedPositions:
     moves: Mapping[TopicPartition, Moving] = field(default_factory=dict)
 
 
-NOTHING_ASKED: Final = AskedPositions()
-
-
 def own_position(verdict: object) -> OwnPosition | None:
     """Returns where a partition goes on by itself; None if a decision or a doubt is part of it."""
     match verdict:
