@@ -93,11 +93,6 @@ def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(
     assert kinds_of_topics(flow.tables) == [("set-aside", rejected), ("rejoined", rejected)]
 
 
-def is_map_written(flow: RunningFlow) -> bool:
-    copying = flow.context.metrics.look().copying
-    return (copying.map_written_at or 0.0) > (copying.newest_at or 0.0)
-
-
 def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
@@ -108,7 +103,6 @@ def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
     config = flow_config(source, target, f"{topic_name}.*")
     flow = RunningFlow(spark, tmp_path, config, "microbatch")
     flow.until(lambda: copied(clusters, topic_name) + copied(clusters, again) >= 200)
-    flow.until(lambda: is_map_written(flow))  # else what is new may have been copied as well
 
     delete_topic(source, again)
     fill(source, again, 1, 30)
@@ -129,8 +123,11 @@ def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
 
     assert copied_while_aside == 100
     lags = {one.topic: one.figures.get("lag_records") for one in observed.topics}
-    assert lags == {again: 30, topic_name: 0}
-    assert observed.figures["lag_records"] == observed.figures["rpo_records"] == 30
+    known = (None, 30)  # unknown, if what was copied last may be of the new topic
+    assert lags[topic_name] == 0
+    assert lags[again] == observed.figures.get("rpo_records")
+    assert lags[again] in known
+    assert observed.figures["lag_unknown_partitions"] == 1
     assert observed.labelled["partitions"]["set-aside"] == 1
     assert_equal(clusters, topic_name, again)
     assert kinds(flow.tables) == ["set-aside", "started-over", "rejoined"]
