@@ -332,12 +332,11 @@ class TopicAcl:
     operation: str
     permission: str
 
-    def concerns(self, topic: str, operation: str, principal: str) -> bool:
-        """Returns whether it is about *operation* on *topic*; by anybody if *principal* is ""."""
+    def concerns(self, topic: str, operation: str) -> bool:
+        """Returns whether it is about *operation* on *topic*."""
         is_prefix = self.pattern == "PREFIXED"
         is_named = topic.startswith(self.topic) if is_prefix else self.topic in (topic, "*")
-        is_whom = not principal or self.principal in (principal, "User:*")
-        return is_named and is_whom and self.operation in (operation, "ALL")
+        return is_named and self.operation in (operation, "ALL")
 
     def __str__(self) -> str:
         what = f"{self.topic}*" if self.pattern == "PREFIXED" else self.topic

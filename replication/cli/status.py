@@ -145,8 +145,9 @@ def figures_line(observed: Observation) -> str:
         size = known.get("bytes_per_second")
         rate = "" if size is None else f", {size / 1e6:.1f} MB/s"
         parts.append(f"{count(known['records_per_second'])} records/s{rate}")
-    if latency := observed.quantiles.get("latency_seconds"):
-        p50, p99 = (latency[share] * 1000 for share in ("p50", "p99"))
+    latency = observed.quantiles.get("latency_seconds", {})
+    if "p50" in latency and "p99" in latency:
+        p50, p99 = latency["p50"] * 1000, latency["p99"] * 1000
         parts.append(f"latency p50 {p50:.0f}, p99 {p99:.0f} ms")
     if "rpo_seconds" in known:
         parts.append(f"RPO {least}{known['rpo_seconds']:.1f} s")

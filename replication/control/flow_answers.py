@@ -18,7 +18,7 @@ from replication.config.tree import FlowConfig, MirrorConfig
 from replication.control.lease_groups import LeaseGroup, LeaseGroups
 from replication.control.status import FlowStatus, flow_status, with_group
 from replication.errors import NoAnswerError, ReplicationError
-from replication.figures.lag import utc
+from replication.figures.lag import duration_text, utc
 from replication.figures.observation import (
     ENDED,
     Figures,
@@ -217,7 +217,7 @@ def judge(entry: StatusEntry, group: LeaseGroup, age: float) -> tuple[SeenState,
             "member": ", although its process is in the group of the lease",
             "unknown": f", and whether its process lives is not known: {group.reason}",
         }
-        return "silent", f"nothing heard for {age:.0f} s{known.get(answer, '')}"
+        return "silent", f"nothing heard for {duration_text(age)}{known.get(answer, '')}"
     return state, ""
 
 

@@ -473,6 +473,11 @@ def _plan_skip(
     moved = _moved(moving, plan, spans, own)
     maps = {tp: MovedMap(_runs(stored, plan, moved)[tp], moved[tp], 1)}
     groups, unread = moved_groups(clients.config, clients.source, maps)
+    # what was on its way when the target rejected the record; a mend repeats it as well
+    last = max((run.tgt_until for run in maps[tp].runs if run.count), default=at.downstream)
+    if (behind := at.downstream - last) > 0 and not plan.is_shared(tp):
+        text = f"{clients.config.flow.target} has {behind} records from behind this one already"
+        unread = (*unread, f"{tp}: {text}, and gets them once more")
     return MovePlan((PlannedMove(MoveRequest(tp, moving[tp]), moved[tp], 1),), (), groups, unread)
 
 

@@ -223,8 +223,11 @@ FIGURES: Final[tuple[Figure, ...]] = (
     Figure(
         "limit_waiting", "gauge", "", "1 while records wait for the limit.", ("scope",),
     ),
-    Figure("partitions", "gauge", "", "How many partitions are in this state.", ("state",),
-           mm2="assigned partitions"),
+    Figure(
+        "partitions", "gauge", "",
+        "How many partitions are in this state. A topic of which no partition is known counts as "
+        "one.", ("state",), mm2="assigned partitions",
+    ),
     Figure(
         "topic_set_aside", "gauge", "", "1 for each topic that is set aside, at most 100.",
         ("topic", "reason"), srm="topic FAULTED (Redpanda)",

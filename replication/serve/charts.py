@@ -8,9 +8,9 @@ from typing import Final
 from replication.serve.formats import clock, moment, span
 
 MOST_POINTS: Final = 300
-WIDTH: Final = 640
-HEIGHT: Final = 160
-_LEFT: Final = 84
+WIDTH: Final = 440
+HEIGHT: Final = 150
+_LEFT: Final = 70
 _BOTTOM: Final = 18
 _TOP: Final = 8
 _LINES: Final = 4

@@ -85,7 +85,7 @@ def _half(name: str) -> float:
 
 
 def _arrow(way: Way, places: dict[str, Spot], bow: float, wide: float) -> Iterator[str]:
-    """Yields the line from one box to the other, its head, and the sign of what is not well."""
+    """Yields a line whose begin a box will hide, its head, and the sign of what is not well."""
     begin, end = places[way.source], places[way.target]
     # a flow and the one that leads back bow to different sides
     middle = (
@@ -93,33 +93,19 @@ def _arrow(way: Way, places: dict[str, Spot], bow: float, wide: float) -> Iterat
         (begin[1] + end[1]) / 2 + bow * (end[0] - begin[0]),
     )
 
-    def at(first: float, second: float) -> Spot:
-        """Returns the bow's point where both are equal, else what steers the part between them."""
-        one, two, three = (
-            (1 - first) * (1 - second),
-            (1 - first) * second + first * (1 - second),
-            first * second,
-        )
-        return (
-            one * begin[0] + two * middle[0] + three * end[0],
-            one * begin[1] + two * middle[1] + three * end[1],
-        )
+    def at(share: float) -> Spot:
+        return _between(_between(begin, middle, share), _between(middle, end, share), share)
 
-    steps = [step / _STEPS for step in range(_STEPS + 1)]
-    outside = [
-        step
-        for step in steps
-        if not _is_near(at(step, step), begin, _half(way.source))
-        and not _is_near(at(step, step), end, _half(way.target))
-    ]
-    first, last = (outside[0], outside[-1]) if outside else (0.0, 1.0)
-    tip = at(last, last)
-    long = _HEAD + wide
-    neck = next(
-        (step for step in reversed(steps) if step < last and math.dist(at(step, step), tip) > long),
-        first,
-    )
-    (x1, y1), (x2, y2), (x3, y3) = at(first, first), at(first, neck), at(neck, neck)
+    def is_near(spot: Spot) -> bool:
+        across, down = abs(spot[0] - end[0]), abs(spot[1] - end[1])
+        return across < _half(way.target) + _GAP and down < _BOX + _GAP
+
+    # from the end back: the first point outside of its box, and from there the length of a head
+    steps = [1 - step / _STEPS for step in range(_STEPS + 1)]
+    last = next((step for step in steps if not is_near(at(step))), 0.0)
+    tip, long = at(last), _HEAD + wide
+    neck = next((s for s in steps if s < last and math.dist(at(s), tip) > long), 0.0)
+    (x1, y1), (x2, y2), (x3, y3) = begin, _between(begin, middle, neck), at(neck)
     dx, dy = (tip[0] - x3) / long * (wide / 2 + 4), (tip[1] - y3) / long * (wide / 2 + 4)
     yield (
         f'<a class="health-{way.tone}" href="{escape(way.link)}" tabindex="-1" '
@@ -130,7 +116,7 @@ def _arrow(way: Way, places: dict[str, Spot], bow: float, wide: float) -> Iterat
         f'L{x3 + dy:.1f} {y3 - dx:.1f}Z"/>'
     )
     if way.tone != "ok":
-        x, y = at((first + last) / 2, (first + last) / 2)
+        x, y = at(0.5)
         yield (
             f'<circle class="sign" cx="{x:.1f}" cy="{y:.1f}" r="10"/>'
             f'<text x="{x:.1f}" y="{y + 5:.1f}" text-anchor="middle">{SIGNS[way.tone]}</text>'
@@ -138,6 +124,5 @@ def _arrow(way: Way, places: dict[str, Spot], bow: float, wide: float) -> Iterat
     yield "</a>"
 
 
-def _is_near(spot: Spot, box: Spot, half: float) -> bool:
-    """Returns whether *spot* is inside a box, or touches it."""
-    return abs(spot[0] - box[0]) < half + _GAP and abs(spot[1] - box[1]) < _BOX + _GAP
+def _between(one: Spot, other: Spot, share: float) -> Spot:
+    return one[0] + share * (other[0] - one[0]), one[1] + share * (other[1] - one[1])

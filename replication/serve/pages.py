@@ -88,7 +88,6 @@ _environment.filters |= {
     "span": formats.span,
     "stamp": formats.stamp,
     "tone": sentences.tone,
-    "worst": sentences.worst,
     "segment": lambda text: quote(text, safe=""),
     "group_path": lambda text: f"?name={text}" if text in {".", ".."} else quote(text, safe=""),
     "path": quote,
@@ -143,7 +142,7 @@ def overview(request: Request, known: KnownSnapshots, remembered: Remembered) ->
         sparkline(remembered.points(seen.flow, "lag_seconds", None, since), "lag of 24 hours")
         for seen in snapshots
     ]
-    ages = [flow["as_of"] for flow in flows if flow["as_of"]]
+    ages = [flow["as_of"] for flow in flows if not flow["stale"]]  # the others say their own
     return render(
         request,
         "overview",

@@ -32,12 +32,6 @@ def tone(flow: Mapping[str, Any]) -> Tone:
     return "ended" if health == "ok" and flow["state"] in ENDED else health
 
 
-def worst(flows: Iterable[Mapping[str, Any]]) -> Tone:
-    """Returns how the worst of *flows* is."""
-    found = set(map(tone, flows))
-    return next((each for each in SIGNS if each in found), "unknown")
-
-
 def by_tone(flows: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Returns *flows*, the worst first, else in their order."""
     return sorted(flows, key=lambda flow: list(SIGNS).index(tone(flow)))
@@ -93,7 +87,7 @@ def sentence(flow: Mapping[str, Any]) -> str:
     state, own = flow["state"], tone(flow)
     text = cut(flow["text"], 300)
     if state in {"silent", "unknown"}:
-        last = flow["as_of"] and f"heard last {ago(flow['as_of'])}"
+        last = flow["as_of"] and f"it was {flow['last_state']} {ago(flow['as_of'])}"
         return "; ".join(filter(None, (f"{state}: {text}" if text else state, last)))
     if flow["ended_at"]:
         state += f" {ago(flow['ended_at'])}"
@@ -102,7 +96,7 @@ def sentence(flow: Mapping[str, Any]) -> str:
     if flow["reason"]:
         state += f" ({cut(flow['reason'], 300)})"
     found = [
-        f"{each.title} ({each.about})" if each.about else each.title
+        f"{each.title} ({cut(each.about, 60)})" if each.about else each.title
         for each in kinds(flow["conditions"])
     ]
     why = "; ".join(filter(None, (", ".join(found), text)))
@@ -110,7 +104,11 @@ def sentence(flow: Mapping[str, Any]) -> str:
         state += " and well"
     elif own != "ended":
         state += f", {own}"
-    if not flow["stale"] and flow["labelled"].get("partitions", {}).get("catching-up"):
-        left = flow["figures"]["catch_up_seconds"]
-        state += ", catching up" + (f" ({span(left)} left)" if left else "")
+    if not flow["stale"]:
+        figures = flow["figures"]
+        if flow["labelled"].get("partitions", {}).get("catching-up"):
+            left = figures["catch_up_seconds"]
+            state += ", catching up" + (f" ({span(left)} left)" if left else "")
+        if unknown := figures["lag_unknown_partitions"]:
+            state += f", lag of {counted(unknown, 'partition')} unknown"
     return f"{state}: {why}" if why else state

@@ -224,11 +224,12 @@ def together(rights: Iterable[MissingRight]) -> tuple[MissingRights, ...]:
     """Returns *rights* by what they have in common."""
     groups: dict[object, list[MissingRight]] = {}
     for right in rights:
-        groups.setdefault((right.alias, right.operation, right.denied_by), []).append(right)
+        key = right.alias, right.operation, right.denied_by, right.doubt
+        groups.setdefault(key, []).append(right)
     return tuple(MissingRights(tuple(some)) for some in groups.values())
 
 
-def _with_denials(
+def _with_all_denials(
     rights: Collection[MissingRight], cluster: ClusterConfig
 ) -> Iterator[MissingRight]:
     """Yields *rights* that are missing on *cluster*, with the ACLs that deny them."""
@@ -245,12 +246,29 @@ def _with_denials(
         )
         yield from (replace(right, doubt=doubt) for right in rights)
         return
-    user = principal_of(cluster.admin)
-    for right in rights:
-        about = [acl for acl in found if acl.concerns(right.topic, right.operation, user)]
-        denied = sorted(acl for acl in about if acl.permission == "DENY")
-        is_allowed = any(acl.permission == "ALLOW" for acl in about)
-        yield replace(right, denied_by=tuple(denied), is_allowed=bool(denied) and is_allowed)
+    is_plain = cluster.admin.get("security.protocol", "PLAINTEXT").upper() == "PLAINTEXT"
+    user = "User:ANONYMOUS" if is_plain else principal_of(cluster.admin)
+    yield from (with_denials(right, found, user) for right in rights)
+
+
+EVERYBODY: Final = "User:*"
+
+
+def with_denials(right: MissingRight, acls: Iterable[TopicAcl], user: str) -> MissingRight:
+    """Returns *right* with those of *acls* that deny it to *user*.
+
+    Where the file does not tell who that is, only what is denied to everybody is certainly denied:
+    another user's ACL must not be removed.
+    """
+    all_ = [acl for acl in acls if acl.concerns(right.topic, right.operation)]
+    own = [acl for acl in all_ if acl.principal in (user, EVERYBODY)]
+    denied = sorted(acl for acl in own if acl.permission == "DENY")
+    doubt, others = "", sorted(acl for acl in all_ if acl.permission == "DENY")
+    if others and not denied and not user:
+        names = join_names(list(map(str, others)))
+        doubt = f"where one of these is about this user, remove that one instead: {names}"
+    is_allowed = bool(denied) and any(acl.permission == "ALLOW" for acl in own)
+    return replace(right, denied_by=tuple(denied), is_allowed=is_allowed, doubt=doubt)
 
 
 def missing_rights(
@@ -279,7 +297,7 @@ def missing_rights(
     return tuple(
         right
         for side in (config.source, config.target)
-        for right in _with_denials([one for one in lacking if one.alias == side.alias], side)
+        for right in _with_all_denials([one for one in lacking if one.alias == side.alias], side)
     )
 
 

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from replication.app import background
 from replication.app.flow_thread import FlowThread, wait_for_all
 from replication.config.state_access import StateAccess
 from replication.control import stop
 from replication.control.positions import FlowPosition
-from replication.errors import ClusterError, NoAnswerError
+from replication.errors import ClusterError, LeaseError, NoAnswerError
 from replication.flows.context import CatchUp
 from replication.flows.flow_metrics import FlowMetrics
 from replication.flows.replicate.catch_up import CatchUpGoal
@@ -261,6 +262,25 @@ def test_who_asks_while_it_ends_for_another_is_not_told_that_it_had_caught_up(
     assert done == {first}
     assert files.find(answer_prefix(first)) == []
     assert files.find(answer_prefix(late)) == [f"{answer_prefix(late)}{NOT_CAUGHT_UP}"]
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_flow_that_has_caught_up_does_not_wait_for_ever_for_a_lease_of_another_process(
+    *, monkeypatch: pytest.MonkeyPatch, is_stopped: bool
+) -> None:
+    monkeypatch.setattr(background, "LAST_ROUND_SECONDS", 0.05)
+    monkeypatch.setattr(background, "STOP_SECONDS", 0.01)
+    done, stop = CatchUp(done=frozenset({"one"})), threading.Event()
+    context: Any = SimpleNamespace(held={}, catch_up=done, config=SimpleNamespace(flow=FLOW))
+    checkpoints: Any = None
+
+    if is_stopped:
+        stop.set()
+        background._last_round(context, checkpoints, stop)  # noqa: SLF001
+        assert not done.done, "no last round"
+    else:
+        with pytest.raises(LeaseError, match="does not have the lease of checkpoints"):
+            background._last_round(context, checkpoints, stop)  # noqa: SLF001
 
 
 # What is missing, in the words of the command.

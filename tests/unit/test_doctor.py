@@ -34,7 +34,7 @@ from replication.model import Flow, NewTopic, TopicAcl, TopicPartition
 from replication.state.locks import LockOwner
 from replication.topics.topic_plan import TopicPlan
 from replication.upkeep.faults import TopicFault, causes_of
-from replication.upkeep.prepare import MissingRight
+from replication.upkeep.prepare import MissingRight, together, with_denials
 
 NOW = datetime(2026, 11, 26, tzinfo=timezone.utc)
 FLOW = Flow("A", "B")
@@ -350,11 +350,19 @@ def test_what_is_denied_is_not_mended_by_an_allow() -> None:
     assert right.lines("User:mirror") == found.commands
     (unknown_,) = judge_rights([replace(right, is_allowed=False)], {"B": "User:mirror"})
     assert len(unknown_.commands) == 2, "nothing allows it either"
-    assert deny.concerns("A.orders", "WRITE", "")
-    assert not deny.concerns("A.orders", "READ", "User:mirror")
-    assert not deny.concerns("B.orders", "WRITE", "User:mirror")
-    assert not acl("DENY", principal="User:other").concerns("A.orders", "WRITE", "User:mirror")
-    assert acl("DENY", principal="User:*").concerns("A.orders", "WRITE", "User:mirror")
+    assert not deny.concerns("A.orders", "READ")
+    assert not deny.concerns("B.orders", "WRITE")
+
+    lacking = MissingRight("B", "b:1", "WRITE", "A.orders")
+    other, everybody = acl("DENY", principal="User:other"), acl("DENY", principal="User:*")
+    acls = [acl("ALLOW"), deny, other]
+    assert with_denials(lacking, acls, "User:mirror") == right
+    assert with_denials(lacking, [other], "User:mirror") == lacking
+    assert with_denials(lacking, [everybody, other], "").denied_by == (everybody,)
+    unsure = with_denials(lacking, acls, "")  # a certificate's, or a ticket's
+    assert (unsure.denied_by, unsure.is_allowed) == ((), False), "another's must not be removed"
+    assert str(other) in unsure.doubt
+    assert len(together([unsure, lacking])) == 2
 
 
 def test_lists_that_select_nothing_are_not_well() -> None:

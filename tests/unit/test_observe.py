@@ -1,6 +1,7 @@
 """What the observer makes of boards, reports and rounds."""
 
 import re
+import shlex
 from collections import Counter
 from dataclasses import replace
 
@@ -617,6 +618,8 @@ def test_of_thousands_of_topics_some_have_a_condition_each_and_the_others_one() 
     assert rest.text.startswith("4980 more topics, such as t0020, t0021")
     assert rest.next_step == "python -m replication lag FILE --flow 'A->B' --top 5000"
     assert sum(len(one.text) + len(one.next_step) for one in found) < 50_000
+    bad = [one.severity == "bad" for one in found]
+    assert bad == sorted(bad, reverse=True), "the worst first"
 
 
 @pytest.mark.parametrize(
@@ -665,6 +668,28 @@ def test_a_group_is_blocked_if_group_sync_left_it_alone() -> None:
     assert blocked() == {"g": None, "h": None}  # nothing is synchronized
     metrics.note_blocked(["g"])
     assert blocked() == {"g": 1.0, "h": 0.0}
+
+
+def test_a_command_for_groups_of_long_names_is_whole() -> None:
+    groups = [GroupFigures(f"{number}" * 249, {"group_blocked": 1.0}, {}) for number in range(10)]
+    (blocked,) = Conditions().look(observer(groups=tuple(groups)))
+    *_, last = shlex.split(blocked.next_step)
+
+    assert last in {group.group for group in groups}
+
+
+def test_a_topic_that_goes_while_its_backlog_is_read_disturbs_nobody() -> None:
+    metrics, partitions = begun(), Partitions()
+    partitions.known(metrics.look())
+    partitions.saw(100.0, {TP: 5, OTHER: 5})
+    partitions.look(101.0, metrics.look(), ())
+    backlog = partitions.of_unknown_age(metrics.look().copying)
+    next(backlog)
+    metrics.want(TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {}), ())
+    partitions.known(metrics.look())  # by the thread that glances
+
+    assert list(backlog) == []
+    partitions.read(OTHER, 0, 1.0)
 
 
 def test_heartbeats_are_as_old_as_the_newest_that_was_copied() -> None:

@@ -103,15 +103,18 @@ class Conditions:
             Condition(code, SEVERITIES[code], self._since[key], _short(text), _short(step), topic)
             for key, (code, topic, text, step) in found.items()
         ]
-        order = {"bad": 0, "degraded": 1}
-        conditions.sort(key=lambda one: (order[one.severity], one.since, one.code))
-        return tuple(_folded(facts.flow, conditions))
+        return tuple(_sorted(_folded(facts.flow, _sorted(conditions))))
 
 
 def _keyed(facts: FlowFacts) -> Iterator[tuple[str, Found]]:
     """Yields what holds, with what tells it apart from others of its code and topic."""
     yield from (("", one) for one in find_conditions(facts))
     yield from _of_clusters(facts)
+
+
+def _sorted(conditions: Iterable[Condition]) -> list[Condition]:
+    order = {"bad": 0, "degraded": 1}
+    return sorted(conditions, key=lambda one: (order[one.severity], one.since, one.code))
 
 
 def _short(text: str) -> str:
@@ -250,8 +253,10 @@ def _of_groups(facts: FlowFacts) -> Iterator[Found]:
     blocked = [group.group for group in facts.groups if group.figures.get("group_blocked")]
     if blocked:
         text = f"groups whose offsets are not moved, for they are active on {facts.flow.target}"
-        items = " ".join(f"--exclude {quote(re.escape(group))}" for group in blocked[:SHOWN])
-        step = command(facts, "group-lists", items)
+        items = [f"--exclude {quote(re.escape(group))}" for group in blocked[:SHOWN]]
+        while len(items) > 1 and len(" ".join(items)) > LONGEST_TEXT // 2:  # half a command is none
+            items.pop()
+        step = command(facts, "group-lists", " ".join(items))
         yield "group-blocked", None, f"{text}: {_named(blocked)}", step
 
 

@@ -143,14 +143,12 @@ class Partitions:
         wanted, aside = metrics.copying.wanted, metrics.aside
         kept = wanted | {tp for tp in metrics.copying.positions if tp.topic in aside}
         for gone in self._lags.keys() - kept:
-            del self._lags[gone]
             self.ends.pop(gone, None)
             self._stands.pop(gone, None)
             self._caught_up.pop(gone, None)
             self._least.pop(gone, None)
-        if added := kept - self._lags.keys():
-            lags = self._lags | {tp: PartitionLag() for tp in added}
-            self._lags = dict(sorted(lags.items()))
+        if self._lags.keys() != kept:  # whoever asks about a backlog still reads the old ones
+            self._lags = {tp: self._lags.get(tp) or PartitionLag() for tp in sorted(kept)}
         return self._lags.keys()
 
     def saw(self, at: float, ends: Mapping[TopicPartition, int]) -> None:
@@ -164,14 +162,15 @@ class Partitions:
     def of_unknown_age(self, copying: Copying) -> Iterator[tuple[TopicPartition, int, int]]:
         """Yields the partitions that began with a backlog, with their positions and ends."""
         for tp, lag in self._lags.items():
-            at = copying.positions.get(tp)
+            at, end = copying.positions.get(tp), self.ends.get(tp)
             is_backlog = lag.is_unknown and tp not in copying.source_ms and lag.lacks_record
-            if is_backlog and at is not None:
-                yield tp, at, self.ends[tp]
+            if is_backlog and at is not None and end is not None:
+                yield tp, at, end
 
     def read(self, tp: TopicPartition, position: int, timestamp: float) -> None:
-        """Notes the *timestamp* of the record at *position*."""
-        self._lags[tp].read(position, timestamp)
+        """Notes the *timestamp* of the record at *position*; the topic may be gone by now."""
+        if tp in self._lags:
+            self._lags[tp].read(position, timestamp)
 
     def look(
         self,
@@ -572,7 +571,7 @@ class FlowObserver:
         if (letters := self.context.tables.counts.events(self.config.flow).letters) is not None:
             figures["dead_letters"] = letters
         figures |= of_heartbeats(topics, self.config.policy.heartbeats_topic())
-        labelled = self._labelled(metrics, standings, reported)
+        labelled = self._labelled(metrics, standings, topics, reported)
         durations = self._time(metrics, reported)
         facts = self._facts(metrics, figures, topics, groups, reported)
         throttles = labelled.get("throttle_seconds", {})
@@ -678,7 +677,11 @@ class FlowObserver:
         return found
 
     def _labelled(
-        self, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
+        self,
+        metrics: Figures,
+        standings: Iterable[Standing],
+        topics: Iterable[TopicFigures],
+        reported: Reported | None,
     ) -> dict[str, Mapping[str, float]]:
         """Returns the figures with one bounded label; each counter of them from 0 on."""
         counts = self.context.tables.counts
@@ -695,7 +698,7 @@ class FlowObserver:
             "state_write_seconds_total": {table: one.seconds for table, one in writes.items()},
         }
         states = Counter[TopicState](one.state for one in standings)
-        states["deleted"] += len(self.context.metrics.gone)
+        states.update(topic.state for topic in topics if not topic.partitions)  # one each
         found: dict[str, Mapping[str, float]] = {
             name: {value: known[name].get(value, 0) for value in values}
             for name, values in BOUNDED.items()

@@ -217,9 +217,9 @@ class Observer:
 
     def glance(self, flow: Flow) -> None:
         """Looks at *flow* at once, with what was asked and reported last."""
-        observer = self._observers.get(flow)
-        if observer is not None and flow in self._latest:
-            with self._lock, self._logged(flow):
+        with self._lock, self._logged(flow):
+            observer = self._observers.get(flow)  # none any more behind its last look
+            if observer is not None and flow in self._latest:
                 self._latest[flow] = observer.look(steady(), self._report_of(flow))
 
     def end(self, flow: Flow) -> Observation | None:

@@ -6,7 +6,7 @@ recorded once for each reason, and tried again at a growing interval.
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, KeysView, Mapping
 from typing import Final
 
 from replication.backoff import Backoff
@@ -346,7 +346,7 @@ class TopicChoice:
         """Records that the retries that were due were not attempted."""
         self._topics.postpone()
         self._leaderless.postpone()
-        self._look_for(self._gone)
+        self._look_for(self._gone.keys())
         self._unled_at = time.monotonic() + LEADER_RETRY_SECONDS
 
     def narrow(self, plan: TopicPlan, located: Found) -> TopicPlan:
@@ -370,6 +370,7 @@ class TopicChoice:
             self._refused = errors
             raise joined(self._flow, {**self._topics.errors, **errors})
         self._topics.add(errors)
+        self._context.metrics.find_again(topics_of(problems))
         return left
 
     def put_aside(self, topics: Mapping[str, str], plan: TopicPlan | None) -> bool:
@@ -473,7 +474,7 @@ class TopicChoice:
         for name in before.keys() - self._gone.keys():
             self._looks.succeeded(name)
         self._known |= self._gone.keys()  # a source without an ACL does not list its topic either
-        self._look_for(self._gone)
+        self._look_for(self._gone.keys())
         command = f"python -m replication topics FILE --flow '{self._flow}' --exclude"
         text = "create it again, or leave it out with the command"
         self._context.metrics.lose(
@@ -483,11 +484,10 @@ class TopicChoice:
             }
         )
 
-    def _look_for(self, gone: Collection[str]) -> None:
+    def _look_for(self, gone: KeysView[str]) -> None:
         now = time.monotonic()
-        for name in gone:
-            if name not in self._looks.waiting(now):
-                self._looks.failed(name, now)
+        for name in gone - self._looks.waiting(now):
+            self._looks.failed(name, now)
 
     def _rejected_by_a_cluster(self, plan: TopicPlan) -> Reasons:
         denied = self.denied(plan.without(plan.topics.keys() - self._topics.errors.keys()))
