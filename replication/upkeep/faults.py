@@ -73,12 +73,10 @@ def causes_of(faults: Iterable[TopicFault], brokers: Mapping[str, int]) -> Itera
 
 
 def _subject(faults: list[TopicFault]) -> str:
-    own = [fault.topic for fault in faults if not fault.is_internal]
-    internal = [fault.topic for fault in faults if fault.is_internal]
     if len(faults) == 1:
         return faults[0].topic
-    found = [f"{len(own)} topic{'s' if len(own) > 1 else ''}"] if own else []
-    found += (
-        [f"{len(internal)} internal topic{'s' if len(internal) > 1 else ''}"] if internal else []
-    )
+    own = [fault.topic for fault in faults if not fault.is_internal]
+    internal = [fault.topic for fault in faults if fault.is_internal]
+    kinds = (("topic", own), ("internal topic", internal))
+    found = (f"{len(some)} {kind}{'s' if len(some) > 1 else ''}" for kind, some in kinds if some)
     return f"{' and '.join(found)} ({join_names(own or internal, SHOWN)})"
