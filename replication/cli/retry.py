@@ -14,7 +14,7 @@ from replication.cli.options import (
     say,
 )
 from replication.config.file import load_config
-from replication.control.retry import retry_topics
+from replication.control.retry import aside_of, retry_topics
 from replication.errors import UnhealthyError, first_line
 
 LONGEST: Final = 1000
@@ -42,15 +42,16 @@ def retry(
     this spares the wait. Ends with exit code 9 if something is still set aside, and says why.
     """
     config = load_config(file)
-    found = retry_topics(config, chosen_flow(config, name), topics, timeout, reason)
-    if not found.is_running:
-        say(f"no process runs {found.flow}: the next start tries everything")
-    elif found.aside is None:
-        say(f"{found.flow} has tried; the events say what came of it")
-    elif not found.aside:
-        say(f"{found.flow} has tried: {', '.join(topics) or 'all of it'} is no longer set aside")
+    flow = chosen_flow(config, name)
+    answer = retry_topics(config, flow, topics, timeout, reason)
+    if answer is None:
+        say(f"no process runs {flow.flow}: the next start tries everything")
+    elif (aside := aside_of(answer, topics)) is None:
+        say(f"{flow.flow} has tried; the events say what came of it")
+    elif not aside:
+        say(f"{flow.flow} has tried: {', '.join(topics) or 'all of it'} is no longer set aside")
     else:
-        reasons = ((name, first_line(text)[:LONGEST]) for name, text in found.aside.items())
+        reasons = ((name, first_line(text)[:LONGEST]) for name, text in aside.items())
         lines = "".join(f"\n  - {name}: {reason}" for name, reason in reasons)
         what = "has tried, and still sets aside, as status says with what mends it"
-        raise UnhealthyError(f"{found.flow} {what}:{lines}")
+        raise UnhealthyError(f"{flow.flow} {what}:{lines}")

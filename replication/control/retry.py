@@ -1,7 +1,6 @@
 """Tries now what a running flow has set aside, and says what came of it."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection
 from typing import Final
 
 from replication.config.tree import FlowConfig, MirrorConfig
@@ -13,21 +12,6 @@ from replication.state.requests import RetryRequest, request_retry
 
 MOST_SECONDS: Final = 30.0
 """How long the next word of the flow is waited for, whatever interval the last one claims."""
-
-
-@dataclass(frozen=True, slots=True)
-class Retried:
-    """What came of a retry.
-
-    Args:
-        flow: The flow.
-        is_running: Whether a process runs it; else its next start tries everything.
-        aside: What of the topics is still set aside, and why; None if the flow does not say.
-    """
-
-    flow: Flow
-    is_running: bool
-    aside: Mapping[str, str] | None = None
 
 
 def aside_of(answer: FlowAnswer, topics: Collection[str]) -> dict[str, str] | None:
@@ -45,8 +29,11 @@ def retry_topics(
     topics: Collection[str],
     timeout_seconds: float,
     reason: str,
-) -> Retried:
+) -> FlowAnswer | None:
     """Asks the process that runs the flow to try *topics* now, or without any all of them.
+
+    Returns:
+        How the flow is then; None if no process runs it, whose next start tries everything.
 
     Raises:
         NoAnswerError: The flow says that nothing of it is set aside.
@@ -66,7 +53,7 @@ def retry_topics(
             raise NoAnswerError(f"{flow} does not say that {names} is set aside: nothing to try")
         asked = RetryRequest(tuple(topics))
         if not request_retry(mirror.access, flow, asked, timeout_seconds, reason, idle):
-            return Retried(flow, is_running=False)
+            return None
         interval = before.last.entry.interval if before.last.entry else 0.0
-        (after,) = answers.ask(min(MOST_SECONDS, interval + LATE_SECONDS), are_tables_wanted=False)
-        return Retried(flow, is_running=True, aside=aside_of(after, topics))
+        seconds = min(MOST_SECONDS, interval + LATE_SECONDS)
+        return answers.ask(seconds, are_tables_wanted=False)[0]
