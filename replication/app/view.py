@@ -172,8 +172,8 @@ class View(AbstractContextManager["View"]):
 
     def _look(self) -> None:
         for context in self._contexts:
-            flow, metrics = context.config.flow, context.metrics
-            left_out = metrics.look().aside, metrics.gone
+            flow, metrics = context.config.flow, context.metrics.look()
+            left_out = metrics.aside, metrics.gone
             before, self._left_out[flow] = self._left_out.get(flow), left_out
             if before not in (None, left_out):  # which is said at once
                 self._observer.glance(flow)

@@ -123,6 +123,7 @@ class Figures:
         copying: What is copied.
         aside: What is set aside, and why.
         round: The last round of checkpoints.
+        gone: What became of topics that were deleted, or created again, and are not copied since.
     """
 
     at: float
@@ -130,6 +131,7 @@ class Figures:
     copying: Copying
     aside: Mapping[TopicOrPartition, ReplicationError]
     round: GroupRound
+    gone: Mapping[str, Told] = field(default_factory=dict)
 
 
 class FlowMetrics:
@@ -161,7 +163,7 @@ class FlowMetrics:
 
     def look(self) -> Figures:
         """Returns the figures as they are now; for any thread."""
-        return Figures(steady(), self._state, self._copying, self._aside, self._round)
+        return Figures(steady(), self._state, self._copying, self._aside, self._round, self.gone)
 
     def turn(self) -> None:
         """Notes that the loop turns, and will do so again in a moment."""

@@ -217,13 +217,15 @@ def test_of_a_deleted_topic_no_lag_is_known_and_it_is_not_copied() -> None:
     standings = partitions.look(101.0, look, ())
     topics.look(101.0, look, standings, None)
     metrics.lose({"t": ("t was deleted on A", "events FILE"), "v": ("v too", "")})
-    own, other, never = topics.look(102.0, look, standings, None, metrics.gone)
+    look = metrics.look()
+    own, other, never = topics.look(102.0, look, partitions.look(102.0, look, ()), None)
     metrics.find_again({"t", "v"})
 
     assert (own.remote, own.state, own.reason) == ("A.t", "deleted", "t was deleted on A")
     assert not {"lag_records", "lag_seconds"} & own.figures.keys()
     assert (own.figures["records_total"], other.state, never.state) == (1, "copying", "deleted")
-    again, _ = topics.look(103.0, look, standings, None, metrics.gone)
+    look = metrics.look()
+    again, _ = topics.look(103.0, look, partitions.look(103.0, look, ()), None)
     assert (again.state, again.reason, again.figures["lag_records"]) == ("copying", "", 0)
 
 
@@ -526,6 +528,9 @@ def stalled(at: float) -> Figures:
     return Figures(at, FlowMetrics().look().state, Copying(), {"t": refused}, GroupRound())
 
 
+LEFT_OUT = "t was deleted on A", "python -m replication topics FILE --exclude t"
+
+
 @pytest.mark.parametrize(
     ("found", "code"),
     [
@@ -536,9 +541,7 @@ def stalled(at: float) -> Figures:
         (observer(silent={"A": "no route"}), "cluster-unreachable"),
         (observer(is_reported=False), "records-not-reported"),
         (
-            observer(
-                gone={"t": ("t was deleted on A", "python -m replication topics FILE --exclude t")}
-            ),
+            observer(metrics=replace(stalled(1000.0), aside={}, gone={"t": LEFT_OUT})),
             "topic-gone",
         ),
         (observer(restarts=4), "restarting"),

@@ -57,7 +57,6 @@ class FlowFacts:
         skews: How far the clock of a cluster is ahead, by alias, as far as it is known.
         ahead: How far times of the source's records are ahead of the machine's clock, by topic.
         heartbeat_age: How long no heartbeat of the source has arrived; None if none is late.
-        gone: What became of topics that were deleted, or created again, and are not copied since.
         keeps_less: Why the target does not keep what the source keeps, by topic.
         servers: The ``bootstrap.servers`` of the flow's clusters, by alias.
         throttles: How long a quota makes a request of the flow wait, by alias, in seconds.
@@ -79,7 +78,6 @@ class FlowFacts:
     skews: Mapping[str, Skew] = field(default_factory=dict)
     ahead: Mapping[str, float] = field(default_factory=dict)
     heartbeat_age: float | None = None
-    gone: Mapping[str, Told] = field(default_factory=dict)
     keeps_less: Mapping[str, Told] = field(default_factory=dict)
     servers: Mapping[str, str] = field(default_factory=dict)
     throttles: Mapping[str, float] = field(default_factory=dict)
@@ -155,8 +153,9 @@ DOCTOR: Final = "python -m replication doctor FILE"
 
 def _of_topics(facts: FlowFacts) -> Iterator[Found]:
     yield from _set_aside(facts)
-    for name in sorted(facts.gone.keys() - {_topic_of(part) for part in facts.metrics.aside}):
-        yield "topic-gone", name, *facts.gone[name]
+    gone = facts.metrics.gone
+    for name in sorted(gone.keys() - {_topic_of(part) for part in facts.metrics.aside}):
+        yield "topic-gone", name, *gone[name]
     for topic in facts.topics:
         name = topic.topic
         if topic.state == "stalled":

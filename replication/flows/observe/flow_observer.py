@@ -7,7 +7,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache, reduce
 from importlib.metadata import PackageNotFoundError, version
-from types import MappingProxyType
 from typing import Final, get_args
 
 from replication.config.limits import Limit
@@ -26,7 +25,7 @@ from replication.figures.observation import (
 )
 from replication.figures.registry import BOUNDED, WHOLE_FLOW, names_at
 from replication.flows.context import FlowContext
-from replication.flows.flow_metrics import Copying, Figures, GroupRound, Told
+from replication.flows.flow_metrics import Copying, Figures, GroupRound
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -181,7 +180,7 @@ class Partitions:
         *,
         is_waiting: bool = False,
     ) -> list[Standing]:
-        """Returns where each partition stands *now*, sorted.
+        """Returns where each partition stands *now*, sorted, but of topics that are gone.
 
         Args:
             now: The `steady` time, as in all other methods.
@@ -195,6 +194,7 @@ class Partitions:
         found = {
             tp: self._standing(tp, now, metrics, jumped, is_leaderless=tp in leaderless)
             for tp in self.known(metrics)
+            if tp.topic not in metrics.gone
         }
         self._last = found
         return list(found.values())
@@ -261,7 +261,6 @@ class Partitions:
 
 # The figures of the topics of one flow, and their sums and rates.
 
-NOTHING: Final[Mapping[str, Told]] = MappingProxyType({})
 RATE_SECONDS: Final = 60.0
 BEHIND_SECONDS: Final = 60.0
 SHARES: Final = {"0.5": 0.5, "0.99": 0.99, "1": 1.0}
@@ -296,28 +295,19 @@ class TopicLooks:
         self.latencies: dict[str, RecentDurations] = defaultdict(RecentDurations)
 
     def look(
-        self,
-        now: float,
-        metrics: Figures,
-        standings: Iterable[Standing],
-        reported: Reported | None,
-        gone: Mapping[str, Told] = NOTHING,
+        self, now: float, metrics: Figures, standings: Iterable[Standing], reported: Reported | None
     ) -> tuple[TopicFigures, ...]:
-        """Returns the figures of each topic, in the order of their names.
-
-        Those *gone* were deleted, or created again: how far they are behind is not known.
-        """
+        """Returns the figures of each topic, in the order of their names."""
         for remote, latency in ({} if reported is None else reported.latencies).items():
             self.latencies[remote].add(now, latency)
         by_topic: dict[str, list[Standing]] = defaultdict(list)
         for one in standings:
-            if one.tp.topic not in gone:
-                by_topic[one.tp.topic].append(one)
+            by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
         for part, error in metrics.aside.items():
             reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
-        self._gone = gone.keys() - reasons.keys()
-        reasons |= {name: gone[name][0] for name in self._gone}
+        self._gone = metrics.gone.keys() - reasons.keys()
+        reasons |= {name: metrics.gone[name][0] for name in self._gone}
         names = sorted(by_topic.keys() | reasons.keys())
         found = tuple(
             self._topic(name, now, metrics.copying, by_topic[name], reasons.get(name))
@@ -558,9 +548,7 @@ class FlowObserver:
         is_waiting = bool(awaited) or any(use.is_waiting for use in uses)
         leaderless = self.context.outages.leaderless
         standings = self.partitions.look(now, metrics, leaderless, ahead, is_waiting=is_waiting)
-        gone = self.context.metrics.gone
-        topics = self.topics.look(now, metrics, standings, reported, gone)
-        standings = [one for one in standings if one.tp.topic not in gone]
+        topics = self.topics.look(now, metrics, standings, reported)
         by_tp = {one.tp: one for one in standings}
         groups = self._groups.look(now, metrics.round, by_tp)
         bare = sum(topic.reason != "" and not topic.partitions for topic in topics)
@@ -640,7 +628,6 @@ class FlowObserver:
             skews={alias: skew for alias in aliases if (skew := self._skew_of(alias))},
             ahead=_ahead(metrics.copying),
             heartbeat_age=self._late_heartbeats(metrics, figures),
-            gone=self.context.metrics.gone,
             servers={
                 one.alias: one.admin.get("bootstrap.servers", "")
                 for one in (self.config.source, self.config.target)
