@@ -476,8 +476,9 @@ def _plan_skip(
     # what was on its way when the target rejected the record; a mend repeats it as well
     last = max((run.tgt_until for run in maps[tp].runs if run.count), default=at.downstream)
     if (behind := at.downstream - last) > 0 and not plan.is_shared(tp):
-        text = f"{clients.config.flow.target} has {behind} records from behind this one already"
-        unread = (*unread, f"{tp}: {text}, and gets them once more")
+        target = clients.config.flow.target
+        text = f"{target} has {behind} of the records behind it already, and they come once more"
+        unread = (*unread, f"{tp} offset {offset}: {text}")
     return MovePlan((PlannedMove(MoveRequest(tp, moving[tp]), moved[tp], 1),), (), groups, unread)
 
 
