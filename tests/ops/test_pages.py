@@ -219,6 +219,30 @@ def test_a_page_renews_itself_and_says_when_it_cannot(browser: Browser, tmp_path
     page.context.close()
 
 
+def test_what_is_wrong_has_a_command_and_what_is_not_known_is_said(
+    page: Page, tmp_path: Path
+) -> None:
+    topic = "orders-00001"
+    aside = Condition("set-aside", "bad", time.time(), "why", "accept it", topic)
+    look = replace(observed(), conditions=(aside,))
+    seen = FlowSnapshot(AB, look)
+    with serving(tmp_path, lambda _: seen) as served:
+        page.goto(f"{served.url}/flows/A/B/topics/{topic}")
+        assert page.locator(".conditions .step").inner_text() == "accept it"
+        seen = FlowSnapshot(AB, look, is_silent=True, text="no word")
+        for path in ("/", "/flows/A/B"):
+            page.goto(f"{served.url}{path}")
+            assert page.locator(".step").all_inner_texts() == [
+                "python -m replication doctor FILE",
+                "accept it",
+            ]
+            assert page.get_by_text(re.compile("^As of .* ago:$")).count() == 1
+        seen = FlowSnapshot(AB, text="nothing was heard")
+        page.goto(f"{served.url}/flows/A/B")
+        assert page.locator(".large dd").all_inner_texts() == ["unknown"] * 3
+        assert "not known" in page.locator(".summary").inner_text()
+
+
 def test_a_page_that_stays_open_for_a_day_keeps_nothing(browser: Browser, tmp_path: Path) -> None:
     """It renews itself 17 000 times; what a renewal leaves would be seen after a hundred."""
     look = observed(100)
