@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import yaml
@@ -17,7 +17,7 @@ import yaml
 from replication.app.http_server import Liveness, served
 from replication.demo.brokers import free_port
 from replication.figures.histogram import BOUNDS, Histogram
-from replication.figures.observation import GroupFigures, Observation
+from replication.figures.observation import GroupFigures, Observation, TopicState
 from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, names_at
 from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
@@ -94,7 +94,7 @@ def test_every_alert_is_caused_by_what_happens_to_a_running_mirror() -> None:
 
     assert {rule["alert"] for rule in rules() if "alert" in rule} - caused == NOT_CAUSED
     told = table(REPOSITORY / "conf" / "docs" / "alerts.md", "what happens")
-    fires = {word for _, fired, _ in told for word in re.findall(r"[A-Z][a-z]+[A-Z]\w+", fired)}
+    fires = {word for _, fired, _ in told for word in re.findall(r"\b[A-Z]\w+", fired)}
     assert fires == {rule["alert"] for rule in rules() if "alert" in rule}
 
 
@@ -169,13 +169,14 @@ class MadeUp:
         histogram = Histogram.of([self.looks] * (len(BOUNDS) + 1), 42.5 * grown)
         given_up = {"given_up_timestamp_seconds": {"records-expired": self.given_up}}
         counts = {name: dict.fromkeys(values, grown) for name, values in BOUNDED.items()}
+        states = dict.fromkeys(get_args(TopicState), 0.0) | LABELLED["partitions"]
         known = {name: now for name in names_at("flow") if name.endswith("timestamp_seconds")}
         known["unpaused_lag_seconds"] = self.late
         seen = observed(
             as_of=now,
             figures={**observed().figures, **known, **dict.fromkeys(COUNTERS, grown)},
             histograms=dict.fromkeys(observed().histograms, histogram),
-            labelled={**LABELLED, **counts, **given_up},
+            labelled={**LABELLED, **counts, **given_up, "partitions": states},
             topics=(
                 topic("orders", 1000.0 * grown),
                 lagging("payments", 90.0),
