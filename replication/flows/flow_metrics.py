@@ -205,10 +205,17 @@ class FlowMetrics:
             first={**old.first, **first},
         )
 
-    def repeat(self, partitions: Iterable[TopicPartition], number: int) -> None:
-        """Notes that generation *number* copies *partitions* again, as an operator wants."""
-        first = dict.fromkeys(partitions, number)
-        self._copying = replace(self._copying, first={**self._copying.first, **first})
+    def repeat(self, positions: Mapping[TopicPartition, int], number: int) -> None:
+        """Notes that generation *number* copies partitions again from *positions* on.
+
+        At once, or a look would find them where they were, and caught up.
+        """
+        old = self._copying
+        self._copying = replace(
+            old,
+            positions={**old.positions, **positions},
+            first={**old.first, **dict.fromkeys(positions, number)},
+        )
 
     def place(self, positions: Mapping[TopicPartition, int | None]) -> None:
         """Notes the next source offsets of partitions that do not run; None where it is unknown."""

@@ -188,10 +188,11 @@ def test_what_an_operator_has_moved_back_is_catching_up_once_more() -> None:
         return partitions.look(now, metrics.look(), ())[0].state
 
     assert [look(0.0, 0), look(1.0, 990), look(2.0, 1000)] == ["catching-up"] * 2 + ["copying"]
-    metrics.repeat([TP], 2)
+    metrics.repeat({TP: 90}, 2)  # before anything runs
+    assert partitions.look(80.0, metrics.look(), ())[0].state == "catching-up"
     partitions.read(TP, 100, -9000.0)
     assert [look(now, int(now)) for now in (100, 200, 300)] == ["catching-up"] * 3
-    metrics.repeat([TP], 3)  # and once more, before it has caught up
+    metrics.repeat({TP: 40}, 3)  # and once more, before it has caught up
     partitions.read(TP, 50, -9000.0)
     assert [look(now, int(now) - 350) for now in (400, 500, 600)] == ["catching-up"] * 3
     assert [look(700.0, 1000), look(800.0, 1000)] == ["copying"] * 2

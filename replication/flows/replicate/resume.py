@@ -150,8 +150,12 @@ def settle_positions(
     others = {*found.void, *found.recreated, *found.adopted, *found.recut}
     own = {tp: runs for tp, runs in found.new_runs.items() if tp not in others}
     context.metrics.settle(found.positions, own)
-    moved = {tp: at for tp, at in found.verdicts.items() if isinstance(at, MovedPosition)}
-    context.metrics.repeat((tp for tp, at in moved.items() if at.copied_again), generation)
+    again = {
+        tp: at.position.upstream
+        for tp, at in found.verdicts.items()
+        if isinstance(at, MovedPosition) and at.copied_again
+    }
+    context.metrics.repeat(again, generation)
     map_writer.write(FinishedRuns(generation, found.new_runs, plan.source_ids, epochs=found.epochs))
     # after the new rows: a crash in between must not leave a partition without a position
     map_writer.delete(found.void, before_generation=generation)

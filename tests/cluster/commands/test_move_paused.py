@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from replication.demo.workload import create_topic
-from replication.model import Source
+from replication.model import Source, TopicPartition
 from replication.state.locks import hold_jobs
 from tests.support.cli import ok, run
 from tests.support.events import kinds
@@ -51,6 +51,7 @@ def test_a_paused_partition_is_moved_while_the_others_are_copied(
     while_paused = numbers(clusters[1], f"A.{paused}")
     ok(run("resume", file, "--topic", paused))
     flow.until(lambda: copied(clusters, paused) == 80)
+    first = flow.context.metrics.look().copying.first
     flow.stop()
 
     assert (too_early[0], refused[0]) == (4, 4), too_early
@@ -60,6 +61,7 @@ def test_a_paused_partition_is_moved_while_the_others_are_copied(
     assert moved[0] == 0, moved
     assert while_paused == [*range(50)]
     assert numbers(clusters[1], f"A.{paused}") == [*range(50), *range(30, 60)]
+    assert first[TopicPartition(paused, 0)] > first[TopicPartition(other, 0)]  # catching up anew
     assert numbers(clusters[1], f"A.{other}") == [*range(60)]
     assert [kind for kind in kinds(flow.tables) if kind in ("jumped", "move-unused")] == ["jumped"]
     (event,) = stored(flow.tables, "events", "kind = 'jumped'")
