@@ -58,4 +58,5 @@ def test_a_record_that_cannot_be_copied_names_the_command_that_skips_it(
     part = f"--topic t --partition {skipped[0]} --offset {skipped[1]}" if skipped else ""
     command = f"python -m replication skip FILE --flow 'A->B' {part}" if skipped else ""
     assert (error.command, error.exit_code) == (command, FlowError.exit_code)
+    assert error.partitions == len(bad)
     assert str(error) == "\n    ".join(f"t-{number}: no" for number in sorted(bad))

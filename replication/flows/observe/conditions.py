@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from shlex import quote
 from typing import Final
@@ -11,6 +11,7 @@ from replication.errors import ReplicationError, first_line
 from replication.figures.lag import Skew, duration_text, skew_text
 from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
 from replication.flows.flow_metrics import Figures, Told, TopicOrPartition
+from replication.kafka.api import join_names
 from replication.model import Flow
 from replication.state.tables import EventCounts, WriteCounts
 from replication.topics.configs import alter_line
@@ -247,7 +248,7 @@ def _of_groups(facts: FlowFacts) -> Iterator[Found]:
         if group.figures.get("group_position_age_seconds", 0.0) > OLD_POSITION_SECONDS
     ]
     if late:
-        text = f"groups without a position on the target: {_named(late)}"
+        text = f"groups without a position on the target: {join_names(late, SHOWN)}"
         yield "group-without-position", None, text, command(facts, "groups")
     blocked = [group.group for group in facts.groups if group.figures.get("group_blocked")]
     if blocked:
@@ -256,12 +257,7 @@ def _of_groups(facts: FlowFacts) -> Iterator[Found]:
         while len(items) > 1 and len(" ".join(items)) > LONGEST_TEXT // 2:  # half a command is none
             items.pop()
         step = command(facts, "group-lists", " ".join(items))
-        yield "group-blocked", None, f"{text}: {_named(blocked)}", step
-
-
-def _named(groups: Sequence[str]) -> str:
-    more = f" and {len(groups) - SHOWN} more" if len(groups) > SHOWN else ""
-    return ", ".join(groups[:SHOWN]) + more
+        yield "group-blocked", None, f"{text}: {join_names(blocked, SHOWN)}", step
 
 
 def _of_state(facts: FlowFacts) -> Iterator[Found]:

@@ -43,14 +43,6 @@ class RefusedTopicError(GuardError):
         super().__init__(f"{text}\n    To go on: {command}")
 
 
-class BadRecordError(FlowError):
-    """The next record of a partition cannot be copied; *command* leaves it out."""
-
-    def __init__(self, text: str, command: str) -> None:
-        self.command = command
-        super().__init__(text)
-
-
 ADVICE = (
     "Accept the loss or the repetition with the command above, or for all such cases with a policy "
     "replication.guard.*. Delete the remote topic to replicate it again from the source's earliest "
@@ -625,8 +617,7 @@ def bad_record_errors(
     errors = _by_topic({tp: each.text for tp, each in bad.items()}, FlowError)
     for tp, (_, offset) in sorted(bad.items(), reverse=True):
         if offset is not None:
-            text = str(errors[tp.topic])
-            errors[tp.topic] = BadRecordError(text, skip_command(flow, tp, offset))
+            errors[tp.topic].command = skip_command(flow, tp, offset)
     return errors
 
 
