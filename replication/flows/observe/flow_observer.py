@@ -489,7 +489,7 @@ SHOWN_EVENTS: Final = 20
 
 
 class FlowObserver:
-    """One flow, look by look. Used by one thread; what it returns does not change.
+    """One flow, look by look, one at a time. What it returns does not change.
 
     Args:
         context: The flow.
