@@ -255,7 +255,12 @@ def test_a_process_that_starts_with_a_pause_knows_the_lag_by_the_offset_map() ->
     assert (own.state, own.position, own.lag and own.lag.records) == ("paused", 3, 7)
     assert (never.state, never.lag) == ("paused", None)
     assert never.figures().figures == {"source_log_end": 4, "lag_unknown_partitions": 1}
-    assert list(partitions.of_unknown_age(metrics.look().copying)) == [(TP, 3, 10)]
+    assert list(partitions.of_unknown_age(metrics.look())) == [(TP, 3, 10)]
+    metrics.place({OTHER: 0})
+    partitions.look(101.0, metrics.look(), ())
+    metrics.set_aside({"t": ClusterError("no right to read")})
+    assert list(partitions.of_unknown_age(metrics.look())) == [(OTHER, 0, 4), (TP, 3, 10)]
+    metrics.take_back({"t"})
 
     metrics.want(TopicPlan({}, (), {}, (), {}), ())  # an exclude takes the topics out
     assert partitions.look(102.0, metrics.look(), ()) == []
@@ -687,7 +692,7 @@ def test_a_topic_that_goes_while_its_backlog_is_read_disturbs_nobody() -> None:
     partitions.known(metrics.look())
     partitions.saw(100.0, {TP: 5, OTHER: 5})
     partitions.look(101.0, metrics.look(), ())
-    backlog = partitions.of_unknown_age(metrics.look().copying)
+    backlog = partitions.of_unknown_age(metrics.look())
     next(backlog)
     metrics.want(TopicPlan({"t": "A.t"}, (), {}, (TP,), {"t": "1"}, {}), ())
     partitions.known(metrics.look())  # by the thread that glances

@@ -158,9 +158,14 @@ class Partitions:
                 self.ends[tp] = end
         self._missed = {tp: self._missed.get(tp, 0) + 1 for tp in self._lags.keys() - ends.keys()}
 
-    def of_unknown_age(self, copying: Copying) -> Iterator[tuple[TopicPartition, int, int]]:
-        """Yields the partitions that began with a backlog, with their positions and ends."""
-        for tp, lag in self._lags.items():
+    def of_unknown_age(self, metrics: Figures) -> Iterator[tuple[TopicPartition, int, int]]:
+        """Yields the partitions that began with a backlog, with their positions and ends.
+
+        What is set aside comes last: the user may not read it, so that its age stays unknown.
+        """
+        copying, aside = metrics.copying, metrics.aside
+        lags = sorted(self._lags.items(), key=lambda one: one[0] in aside or one[0].topic in aside)
+        for tp, lag in lags:
             at, end = copying.positions.get(tp), self.ends.get(tp)
             is_backlog = lag.is_unknown and tp not in copying.source_ms and lag.lacks_record
             if is_backlog and at is not None and end is not None:
@@ -489,7 +494,7 @@ SHOWN_EVENTS: Final = 20
 
 
 class FlowObserver:
-    """One flow, look by look. Used by one thread; what it returns does not change.
+    """One flow, look by look, one at a time. What it returns does not change.
 
     Args:
         context: The flow.

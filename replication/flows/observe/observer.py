@@ -57,8 +57,9 @@ class RareQuestions:
         if time.monotonic() - self._asked_at < QUESTIONS_EACH_SECONDS:
             return
         behind = observer.topics.behind
-        backlog = list(islice(observer.partitions.of_unknown_age(observer.copying), MOST_READ))
-        topics, losses = observer.copying.topics, observer.context.metrics.losses
+        metrics = observer.context.metrics.look()
+        backlog = list(islice(observer.partitions.of_unknown_age(metrics), MOST_READ))
+        topics, losses = metrics.copying.topics, observer.context.metrics.losses
         less = {topic: topics[topic] for topic in losses if topic in topics}
         if not behind and not backlog and not less:
             observer.kept = frozenset()
