@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -17,7 +17,7 @@ import yaml
 from replication.app.http_server import Liveness, served
 from replication.demo.brokers import free_port
 from replication.figures.histogram import BOUNDS, Histogram
-from replication.figures.observation import GroupFigures, Observation, TopicState
+from replication.figures.observation import GroupFigures, Observation
 from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, names_at
 from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
@@ -170,14 +170,13 @@ class MadeUp:
         histogram = Histogram.of([self.looks] * (len(BOUNDS) + 1), 42.5 * grown)
         given_up = {"given_up_timestamp_seconds": {"records-expired": self.given_up}}
         counts = {name: dict.fromkeys(values, grown) for name, values in BOUNDED.items()}
-        states = dict.fromkeys(get_args(TopicState), 0.0) | LABELLED["partitions"]
         known = {name: now for name in names_at("flow") if name.endswith("timestamp_seconds")}
         known |= {"unpaused_lag_seconds": self.late, "dead_letters": self.letters}
         seen = observed(
             as_of=now,
             figures={**observed().figures, **known, **dict.fromkeys(COUNTERS, grown)},
             histograms=dict.fromkeys(observed().histograms, histogram),
-            labelled={**LABELLED, **counts, **given_up, "partitions": states},
+            labelled={**LABELLED, **counts, **given_up},
             topics=(
                 topic("orders", 1000.0 * grown),
                 lagging("payments", 90.0),
