@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from textwrap import dedent
-from typing import Any, get_args
+from typing import Any
 
 import pytest
 import yaml
@@ -18,7 +18,7 @@ import yaml
 from replication.app.http_server import Liveness, served
 from replication.demo.brokers import free_port
 from replication.figures.histogram import BOUNDS, Histogram
-from replication.figures.observation import GroupFigures, Observation, TopicState
+from replication.figures.observation import GroupFigures, Observation
 from replication.figures.registry import BOUNDED, BY_NAME, FIGURES, PREFIX, names_at
 from replication.metrics.collector import MetricsPage
 from replication.metrics.limits import Limits
@@ -191,14 +191,13 @@ class MadeUp:
         histogram = Histogram.of([self.looks] * (len(BOUNDS) + 1), 42.5 * grown)
         given_up = {"given_up_timestamp_seconds": {"records-expired": self.given_up}}
         counts = {name: dict.fromkeys(values, grown) for name, values in BOUNDED.items()}
-        states = dict.fromkeys(get_args(TopicState), 0.0) | LABELLED["partitions"]
         known = {name: now for name in names_at("flow") if name.endswith("timestamp_seconds")}
         known |= {"unpaused_lag_seconds": self.late, "dead_letters": self.letters}
         seen = observed(
             as_of=now,
             figures={**observed().figures, **known, **dict.fromkeys(COUNTERS, grown)},
             histograms=dict.fromkeys(observed().histograms, histogram),
-            labelled={**LABELLED, **counts, **given_up, "partitions": states},
+            labelled={**LABELLED, **counts, **given_up},
             topics=(
                 topic("orders", 1000.0 * grown),
                 lagging("payments", 90.0),
@@ -245,7 +244,7 @@ def test_what_the_page_has_for_prometheus_is_taken_as_it_is(tmp_path: Path) -> N
     (block,) = re.findall(r"(?:^ {7}.*\n)+", page, re.MULTILINE)
     shutil.copy(MONITORING / "prometheus-rules.yaml", tmp_path)
     with served_flow(MadeUp()) as port:
-        written = re.sub(r"etl-\d:9404", f"127.0.0.1:{port}", dedent(block))
+        written = re.sub(r"etl-\d:9404", f"127.0.0.1:{port}", dedent(block)).replace("15s", "1s")
         file = tmp_path / "prometheus.yml"
         file.write_text(f"global: {{scrape_interval: 1s}}\n{written}")
         assert "SUCCESS" in promtool("check", "config", str(file))

@@ -155,7 +155,7 @@ def _fill(broker: Broker) -> None:
 
 
 def _played(operator: Operator, seconds: int) -> None:
-    """Does all of it, within *seconds*."""
+    """Does all of it in *seconds*, and what the starts take beyond that."""
     until = time.monotonic() + seconds
     operator.start()
     operator.run_for("first start with a backlog", seconds / 4 + 90)

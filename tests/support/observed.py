@@ -1,7 +1,7 @@
 """Observations of flows that tests make up: every figure is known, unless a test says otherwise."""
 
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 from replication.figures.histogram import BOUNDS, Histogram
 from replication.figures.observation import (
@@ -14,6 +14,7 @@ from replication.figures.observation import (
     Owner,
     PartitionFigures,
     TopicFigures,
+    TopicState,
 )
 from replication.figures.registry import FIGURES, names_at
 from replication.model import Flow
@@ -25,7 +26,7 @@ LABELLED = {
     "executors": {"alive": 2.0},
     "source_tasks": {"shared": 2.0},
     "throttle_seconds": {"B": 0.25},
-    "partitions": {"copying": 2.0, "lagging": 1.0, "set-aside": 0.0},
+    "partitions": dict.fromkeys(get_args(TopicState), 0.0) | {"copying": 2.0, "lagging": 1.0},
     "task_slots": {"used": 8.0, "free": 2.0},
     "jvm_heap_bytes": {"used": 5e8, "max": 2e9},
     "restarts_total": {"records": 1.0},
