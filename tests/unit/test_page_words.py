@@ -85,7 +85,7 @@ def answer(*conditions: Condition, **other: Any) -> Mapping[str, Any]:  # noqa: 
 
 
 ASIDE = tuple(condition("set-aside", f"t{number}") for number in range(5000))
-AGO = time.time() - 19_810  # 5 h 30 min, also on a machine that is slow
+AGO = time.time() - 60.5 * 3600  # 2 d 12 h, also on a machine that is slow
 SAID = {
     "running and well": answer(),
     "running, bad: set aside (5\u202f000 topics), map old": answer(*ASIDE, condition("map-old")),
@@ -98,14 +98,14 @@ SAID = {
     f"running, degraded: lag above slo ({'x' * 60}… (189 characters more))": answer(
         condition("lag-above-slo", "x" * 249)
     ),
-    "stopped 5 h 30 min ago": answer(state="stopped", ended_at=AGO, exit_code=0),
-    "failed 5 h 30 min ago, exit code 1, bad: it broke": answer(
+    "stopped 2 d 12 h ago": answer(state="stopped", ended_at=AGO, exit_code=0),
+    "failed 2 d 12 h ago, exit code 1, bad: it broke": answer(
         state="failed", ended_at=AGO, exit_code=1, text="it broke"
     ),
     "unknown: nothing was heard": flow_answer(
         FlowSnapshot(Flow("A", "B"), text="nothing was heard")
     ),
-    "silent: no word; it was running 5 h 30 min ago": flow_answer(
+    "silent: no word; it was running 2 d 12 h ago": flow_answer(
         FlowSnapshot(Flow("A", "B"), replace(observed(), as_of=AGO), is_silent=True, text="no word")
     ),
 }
