@@ -29,7 +29,7 @@ from replication.flows.observe.flow_observer import (
     of_heartbeats,
 )
 from replication.flows.publisher import STATES
-from replication.flows.replicate.choose import RefusedTopicError
+from replication.flows.replicate.choose import RefusedTopicError, RejectedTopicError
 from replication.groups.positions import GroupPosition
 from replication.model import Committed, Flow, NewEvent, Position, TopicPartition
 from replication.offsets.map import Bounded, Exact, NoAnswer
@@ -606,6 +606,9 @@ def test_what_repeats_for_each_partition_is_said_once() -> None:
 
     assert leaderless.text == "12 partitions: no broker leads this partition"
     assert leaderless.next_step == "python -m replication retry FILE --flow 'A->B' --topic t"
+    rejected = replace(metrics, aside={"v": RejectedTopicError("denied")})
+    (denied,) = Conditions().look(observer(metrics=rejected))
+    assert denied.next_step == "python -m replication doctor FILE", "another try mends nothing"
     assert (failed.topic, failed.text) == ("u", "2 partitions: t-0: too large")
 
 

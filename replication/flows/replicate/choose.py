@@ -43,6 +43,12 @@ class RefusedTopicError(GuardError):
         super().__init__(f"{text}\n    To go on: {command}")
 
 
+class RejectedTopicError(ClusterError):
+    """A cluster rejects a topic; *command* prints the lines that mend it, such as an ACL's."""
+
+    command = "python -m replication doctor FILE"
+
+
 ADVICE = (
     "Accept the loss or the repetition with the command above, or for all such cases with a policy "
     "replication.guard.*. Delete the remote topic to replicate it again from the source's earliest "
@@ -369,7 +375,7 @@ class TopicChoice:
         """Sets aside what a cluster rejected, by upstream or remote names; False if nothing."""
         known = plan.topics if plan else {}
         errors: dict[TopicOrPartition, ReplicationError] = {
-            name: ClusterError(topics.get(name) or topics[copy])
+            name: RejectedTopicError(topics.get(name) or topics[copy])
             for name, copy in known.items()
             if name in topics or copy in topics
         }
@@ -483,7 +489,8 @@ class TopicChoice:
 
     def _rejected_by_a_cluster(self, plan: TopicPlan) -> Reasons:
         denied = self.denied(plan.without(plan.topics.keys() - self._topics.errors.keys()))
-        return {topic: ClusterError(text) for topic, text in {**plan.rejected, **denied}.items()}
+        reasons = {**plan.rejected, **denied}
+        return {topic: RejectedTopicError(text) for topic, text in reasons.items()}
 
     def _written_by_another_flow(self, plan: TopicPlan) -> Reasons:
         return {topic: GuardError(text) for topic, text in plan.left_to_others.items()}
