@@ -24,7 +24,7 @@ def take(address: str, file: Path) -> None:
     with sync_playwright() as playwright:
         options = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=options)
-        page = browser.new_page(viewport={"width": 1100, "height": 1140}, color_scheme="light")
+        page = browser.new_page(viewport={"width": 1100, "height": 1000}, color_scheme="light")
         page.goto(f"{address}flows/{FLOW.source}/{FLOW.target}?range=15m")
         page.screenshot(path=str(file))
         browser.close()
