@@ -950,9 +950,12 @@ def _ask_owners(
 
     try:
         request_and_wait(files, paths.values(), timeout_seconds, text, end_some)
-    finally:  # also those of flows that have ended, while another one goes on
-        codes = {flow: _exit_code(files, path) for flow, path in paths.items() if flow not in gone}
-    return codes
+    except UnansweredError:
+        with suppress(Py4JError):  # answers of flows that have ended, while another one goes on
+            for path in paths.values():
+                _exit_code(files, path)
+        raise
+    return {flow: _exit_code(files, path) for flow, path in paths.items() if flow not in gone}
 
 
 def _stop_local(
