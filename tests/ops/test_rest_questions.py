@@ -52,7 +52,7 @@ def test_whoever_runs_the_flow_writes_its_map_before_an_answer(
     assert row["sync"]["code"] == "off"
     assert page.json["problems"] == []
     assert "sync.group.offsets.enabled is false" in shown.text
-    assert "resumes at the next record in 1 of 1 partitions" in shown.text
+    assert "resumes at the next record in 1 of 1 partition" in shown.text
     assert isinstance(late, dict)
     (problem,) = late["problems"]
     assert "has not written its offset map within 10 s" in problem
