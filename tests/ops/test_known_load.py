@@ -224,6 +224,7 @@ def test_a_backlog_has_its_age_before_anything_is_copied(
     config, tp = flow_config(*clusters, topic_name), TopicPartition(topic_name, 0)
     context = flow_context(spark, Tables(spark, (tmp_path / "state").as_uri()), config)
     plan = TopicPlan({topic_name: f"A.{topic_name}"}, (), {}, (tp,), {topic_name: "id"}, {})
+    context.metrics.want(plan, ())
     context.metrics.begin(1, "microbatch", plan, {tp: Position(0, 0)})
 
     with observing(context, 0.5) as seen:
