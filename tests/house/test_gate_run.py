@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from tests.support.local import REPOSITORY
@@ -125,3 +126,17 @@ def test_the_end_of_the_run_ends_what_runs(tmp_path: Path) -> None:
 
     assert done.returncode == 0, done.stdout
     assert "decided 1, late and then passed 0, not decided 1" in done.stdout
+
+
+def test_a_test_that_sets_the_clock_ends_no_run(tmp_path: Path) -> None:
+    sets = (
+        "import time\n"
+        "def test_sets(monkeypatch):\n"
+        "    real = time.time\n"
+        "    monkeypatch.setattr(time, 'time', lambda: real() + 3600)\n"
+        "    time.sleep(6)\n"  # the gate looks every 5 s
+    )
+
+    done = run(tmp_path, CALM, sets, "--hard-end", f"{time.time() + 600}")
+
+    assert "1 passed" in done.stdout, done.stdout

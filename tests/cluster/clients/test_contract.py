@@ -452,4 +452,6 @@ def test_a_partition_that_cannot_be_read_is_named_and_all_others_are_read_once(
 
     assert caught.value.rejected.keys() == {names[1]}
     assert found[names[0]] == found[names[2]] == list(range(1500))
-    assert found[names[1]] in (list(range(500)), [])
+    until_damage = found[names[1]]  # a slow producer makes more batches than three
+    assert until_damage == list(range(len(until_damage)))
+    assert len(until_damage) < 1500
