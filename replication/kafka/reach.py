@@ -90,9 +90,17 @@ def place_of(address: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+class _TlsSocket(ssl.SSLSocket):
+    """Python forgets to close it where the peer resets the connection before the handshake."""
+
+    def __del__(self) -> None:
+        self.close()
+
+
 def anonymous_tls() -> ssl.SSLContext:
     """Returns a context of TLS for looks: any certificate will do, and none is shown."""
     context = ssl.create_default_context()
+    context.sslsocket_class = _TlsSocket
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from select import select
 
 import pytest
 
@@ -137,6 +138,19 @@ def test_a_name_server_that_does_not_answer_is_told_from_a_broker_that_does_not(
     assert both is not None
     assert f"{listener.address}: timed out" in both.text
     assert both.code == "_TIMED_OUT"
+
+
+def test_a_connection_that_is_reset_before_tls_is_closed(listener: Listener) -> None:
+    listener.answer = None
+    host, port = listener.address.split(":")
+    plain = socket.create_connection((host, int(port)))
+    wait_until(lambda: listener.kept, 5)
+    listener.kept[0].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    listener.kept[0].close()
+    wait_until(lambda: select([plain], [], [], 0)[0], 5)
+
+    with pytest.raises(OSError, match="reset"):  # a warning that it was not closed would fail
+        reach.anonymous_tls().wrap_socket(plain)
 
 
 def test_a_listener_that_refuses_our_kind_of_tls_answers(listener: Listener) -> None:
