@@ -32,7 +32,7 @@ from replication.errors import ClusterError, ConfigError
 from replication.figures.observation import text_of
 from replication.kafka.cluster import Cluster, distinct_ids
 from replication.log import Log
-from replication.mm2.filters import NameFilter
+from replication.mm2.filters import NameFilter, excluding
 from replication.mm2.policy import CustomPolicy, IdentityPolicy
 from replication.model import Flow
 from replication.state.change_files import Applied, ChangeFiles, open_changes
@@ -221,7 +221,7 @@ def _no_item(what: What, item: str, items: Sequence[str]) -> str:
     text += f"; did you mean {near!r}?" if near else f", which has: {', '.join(items) or 'nothing'}"
     matching = [other for other in items if NameFilter((other,)).accepts(item)]
     if what in _OPPOSITE and matching:
-        text += f" {matching[0]!r} matches it: --exclude {item!r} leaves it out"
+        text += f" {matching[0]!r} matches it: {excluding(item)} leaves it out"
     return text
 
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
+from shlex import quote
 from typing import Final
 
 from replication.mm2.java_regex import (
@@ -34,6 +35,20 @@ class NameFilter:
     def accepts(self, name: str) -> bool:
         """Returns whether *name* is included and not excluded."""
         return _matches(self.include, name) and not _matches(self.exclude, name)
+
+
+def excluding(name: str) -> str:
+    r"""Returns the option of ``topics`` and ``group-lists`` that leaves out *name* alone.
+
+    An item of a list is a pattern: ``orders.v1`` would leave out ``orders-v1`` as well. What no
+    list takes, such as the comma that separates items, stands in it as ``\x2C``.
+    """
+    item = re.sub(
+        r"[^\w-]",
+        lambda char: rf"\x{ord(char[0]):02X}" if char[0] in {",", *_QUOTES} else rf"\{char[0]}",
+        name,
+    )
+    return f"--exclude {quote(item)}"
 
 
 def pattern_problem(item: str) -> str | None:

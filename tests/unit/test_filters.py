@@ -1,10 +1,12 @@
 """Include and exclude lists: items match whole names, exclusion wins, Java's syntax works."""
 
+import shlex
 import time
 
 import pytest
 
-from replication.mm2.filters import NameFilter, pattern_problem
+from replication.config.changes import pattern_problems
+from replication.mm2.filters import NameFilter, excluding, pattern_problem
 
 
 @pytest.mark.parametrize(
@@ -39,6 +41,25 @@ def test_which_names_a_filter_accepts(
     expected: bool,
 ) -> None:
     assert NameFilter(include, exclude).accepts(name) is expected
+
+
+@pytest.mark.parametrize(
+    ("name", "option"),
+    [
+        ("orders", "--exclude orders"),
+        ("orders-v_1", "--exclude orders-v_1"),
+        ("orders.v1", r"--exclude 'orders\.v1'"),
+        ("." * 249, f"--exclude '{chr(92)}.{(chr(92) + '.') * 248}'"),
+        ("it's, (a #1) [+*\\]\"", r"""--exclude 'it\x27s\x2C\ \(a\ \#1\)\ \[\+\*\\\]\x22'"""),
+        ("größe 😀", r"--exclude 'größe\ \😀'"),
+    ],
+)
+def test_a_printed_option_leaves_out_the_one_name(name: str, option: str) -> None:
+    assert excluding(name) == option
+    _, item = shlex.split(option)
+    assert list(pattern_problems(item, is_of_groups=True)) == []
+    assert NameFilter((item,)).accepts(name)
+    assert not NameFilter((item,)).accepts(name.replace(".", "x") + "x" * ("." not in name))
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,8 @@
 """What an operator should know of a flow now, each with the next step. Pure."""
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from shlex import quote
 from typing import Final
 
 from replication.errors import ReplicationError, first_line
@@ -12,6 +10,7 @@ from replication.figures.lag import Skew, duration_text, skew_text
 from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
 from replication.flows.flow_metrics import Figures, Told, TopicOrPartition
 from replication.kafka.api import join_names
+from replication.mm2.filters import excluding
 from replication.model import Flow
 from replication.state.tables import EventCounts, WriteCounts
 from replication.topics.configs import alter_line
@@ -253,7 +252,7 @@ def _of_groups(facts: FlowFacts) -> Iterator[Found]:
     blocked = [group.group for group in facts.groups if group.figures.get("group_blocked")]
     if blocked:
         text = f"groups whose offsets are not moved, for they are active on {facts.flow.target}"
-        items = [f"--exclude {quote(re.escape(group))}" for group in blocked[:SHOWN]]
+        items = [excluding(group) for group in blocked[:SHOWN]]
         while len(items) > 1 and len(" ".join(items)) > LONGEST_TEXT // 2:  # half a command is none
             items.pop()
         step = command(facts, "group-lists", " ".join(items))

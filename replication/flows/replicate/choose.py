@@ -19,6 +19,7 @@ from replication.kafka.api import join_names
 from replication.kafka.diagnosis import CallError
 from replication.kafka.reader import newest_codecs
 from replication.log_events import Event
+from replication.mm2.filters import excluding
 from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.guard import Refusal
 from replication.offsets.moved import skip_command
@@ -473,11 +474,11 @@ class TopicChoice:
             self._looks.succeeded(name)
         self._known |= self._gone.keys()  # a source without an ACL does not list its topic either
         self._look_for(self._gone.keys())
-        command = f"python -m replication topics FILE --flow '{self._flow}' --exclude"
+        command = f"python -m replication topics FILE --flow '{self._flow}'"
         text = "create it again, or leave it out with the command"
         self._context.metrics.lose(
             {
-                name: (f"{gone_text(name, source)}: {text}", f"{command} {name}")
+                name: (f"{gone_text(name, source)}: {text}", f"{command} {excluding(name)}")
                 for name in self._gone
             }
         )
