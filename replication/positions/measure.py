@@ -99,6 +99,17 @@ def _compare(cluster: Cluster, ids: Mapping[str, str], names: Mapping[str, str])
     )
 
 
+def missing_topics(source: Cluster, names: Collection[str]) -> frozenset[str]:
+    """Returns those of *names* that *source* says it does not have.
+
+    Raises:
+        ClusterError: The cluster does not answer.
+    """
+    rejections = Rejections()
+    found = rejections.call(partial(source.describe, listed=True), names)
+    return frozenset(names) - found.keys() - rejections.texts.keys()
+
+
 def gone_text(topic: str, alias: str) -> str:
     """Returns what is said of a *topic* that a cluster had, and has no more."""
     return f"{topic} was deleted on {alias}"

@@ -177,6 +177,7 @@ class TopicPlan:
         made: The remote topics that were created for this plan just now, by nobody else.
         short_of_brokers: Those of the rejected topics for whose replication factor the target has
             too few brokers.
+        gone: Those of the topics that were known before that the source says it does not have.
     """
 
     topics: Mapping[str, str]
@@ -199,6 +200,7 @@ class TopicPlan:
     transforms: Mapping[str, Chain] = field(default_factory=dict)
     made: frozenset[str] = frozenset()
     short_of_brokers: frozenset[str] = frozenset()
+    gone: frozenset[str] = frozenset()
 
     def copy_of(self, tp: TopicPartition) -> TopicPartition:
         """Returns the remote partition of the upstream partition *tp*."""

@@ -382,7 +382,7 @@ def look(
     """
     names = source.topic_names()
     shared_id = _check_clusters(config, source, target)
-    hidden = remote_topics(config, set(known) - names).keys() - set(without)
+    hidden = remote_topics(config, set(known) - names).keys()
     denied = source.denied("READ", hidden)
     if hidden - denied.keys():  # deleted, or granted since the list was made
         names = source.topic_names()
@@ -390,7 +390,7 @@ def look(
     of_source, of_target = Rejections(), Rejections()
     of_source.texts.update(impossible_copies(config, selected))
     upstream = _describe(source, of_source, selected.keys() - set(without), listed=True)
-    of_source.texts.update(denied)
+    of_source.texts.update({name: denied[name] for name in denied.keys() - set(without)})
     aliased = find_aliased(config, target, names - set(without))
     of_source.texts.update(aliased.copied)
     downstream = _describe(target, of_target, [selected[name] for name in upstream])
@@ -408,6 +408,7 @@ def look(
         shared_id=shared_id,
         left_out=aliased.left_out,
         is_empty=selects_nothing(config, selected),
+        gone=frozenset(hidden - denied.keys() - names),
     )
     return _without_rejected(plan, of_source.texts, of_target.texts)
 

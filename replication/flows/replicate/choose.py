@@ -341,6 +341,10 @@ class TopicChoice:
         is_due = any(each.is_due() for each in times) or self._looks.is_due(time.monotonic())
         return is_due or has_other_leaders
 
+    def try_now(self, topics: Collection[str]) -> None:
+        """Makes those of *topics* due that are set aside."""
+        self._topics.retry_now(topics)
+
     def postpone(self) -> None:
         """Records that the retries that were due were not attempted."""
         self._topics.postpone()
@@ -435,6 +439,9 @@ class TopicChoice:
         # a leader that is silent, and that its cluster still names, would keep all others waiting
         plan = plan.without_leaders(context.outages.silenced)
         plan = plan.without_paused(context.steering.paused)
+        gone = plan.gone & without  # which nobody tries for up to an hour
+        topics.forget(gone)
+        without -= gone
         context.metrics.want(plan, {*without, *plan.rejected})
         first.record(plan)
         if running is not None and plan.replaces(running.remote_ids):

@@ -230,6 +230,15 @@ class Generations:
         topics = self.plan.topics
         return {name: text for name, text in self._ids.replaced.items() if name in topics}
 
+    @property
+    def has_news(self) -> bool:
+        """Whether a topic is not that of the plan any more, or was set aside and is gone."""
+        return bool(self.replaced or self._ids.lost_aside)
+
+    def take_lost_aside(self) -> frozenset[str]:
+        """Returns topics that were set aside and that the source does not have any more, once."""
+        return self._ids.take_lost_aside()
+
     def extend(self, plan: TopicPlan) -> None:
         """Takes *plan*, which has more than the last one, for what they replicate together."""
         self.plan = plan

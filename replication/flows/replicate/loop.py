@@ -327,7 +327,7 @@ class _FlowLoop:
         idle_at = time.monotonic() + self._context.head_start.idle_seconds
         pace = PollInterval()
         while True:
-            stopped = self._steer.wait(self._stop, pace.seconds, lambda: bool(running.replaced))
+            stopped = self._steer.wait(self._stop, pace.seconds, lambda: running.has_news)
             self._context.metrics.turn()
             self._lease.check()
             if running.record_progress():
@@ -342,6 +342,7 @@ class _FlowLoop:
             if self._is_outdated(running):
                 return "changed"
             self._steer.record(self._number)
+            self._choice.try_now(running.take_lost_aside())
             is_due = config.refresh_topics_enabled and time.monotonic() >= refresh_at
             is_due = is_due or self._goal.is_due or self._has_gone
             if is_due or self._steer.is_due or self._choice.has_retry():

@@ -17,7 +17,7 @@ from typing import Final
 
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
-from replication.positions.measure import ComparedIds, compare_ids
+from replication.positions.measure import ComparedIds, compare_ids, missing_topics
 from replication.topics.topic_plan import TopicPlan
 
 # Which topics are looked at next, and which ones looks have found to be the same.
@@ -115,7 +115,11 @@ class Rhythm:
 
 
 class TopicIdWatch:
-    """The looks at the topics of one flow's running queries; `close` ends them."""
+    """The looks at the topics of one flow's running queries; `close` ends them.
+
+    Attributes:
+        lost_aside: Topics that were set aside and are gone, until somebody takes them.
+    """
 
     def __init__(self, context: FlowContext, plan: TopicPlan) -> None:
         self.plan = plan
@@ -125,6 +129,9 @@ class TopicIdWatch:
         self._compare: Callable[[TopicPlan, frozenset[str]], ComparedIds] = partial(
             compare_ids, context.source, context.target
         )
+        self._metrics, self._source = context.metrics, context.source
+        self.lost_aside = frozenset[str]()
+        self._missed_aside: dict[str, int] = {}  # by how many looks in a row
         self._looks = IdLooks()
         self._ended = 0
         self._is_wanted = Event()  # at what was copied, or at once
@@ -160,6 +167,12 @@ class TopicIdWatch:
                 )
         return number
 
+    def take_lost_aside(self) -> frozenset[str]:
+        """Returns `lost_aside`, and empties it."""
+        with self._news:
+            lost, self.lost_aside = self.lost_aside, frozenset()
+        return lost
+
     def close(self) -> None:
         """Ends the looks. One that waits for a cluster ends with its request."""
         self._is_closed = True
@@ -186,17 +199,29 @@ class TopicIdWatch:
                     self._is_wanted.clear()
             if not names:
                 continue
-            found, ended = self._look(plan, names), time.monotonic()
+            found, ended = self._look(plan, names, is_whole=is_whole), time.monotonic()
             if found.described:
                 (at_all if is_whole else at_some).took(ended - began)
             if is_whole:
-                rest = rest_seconds(len(plan.partitions)) if _is_calm(found) else 0.0
+                is_calm = _is_calm(found) and 1 not in self._missed_aside.values()
+                rest = rest_seconds(len(plan.partitions)) if is_calm else 0.0
                 due = ended + max(rest, at_all.pause)
 
-    def _look(self, plan: TopicPlan, names: frozenset[str]) -> ComparedIds:
+    def _look_aside(self) -> None:
+        """Looks whether topics that are set aside are gone: nobody tries them for up to an hour."""
+        aside = [part for part in self._metrics.look().aside if isinstance(part, str)]
+        missing = missing_topics(self._source, aside) if aside else ()
+        self._missed_aside = {name: self._missed_aside.get(name, 0) + 1 for name in missing}
+        lost = {name for name, looks in self._missed_aside.items() if looks == SECOND_LOOK}
+        with self._news:
+            self.lost_aside |= lost
+
+    def _look(self, plan: TopicPlan, names: frozenset[str], *, is_whole: bool) -> ComparedIds:
         found = ComparedIds(unknown=names)
         try:
             found = self._compare(plan, names)
+            if is_whole:
+                self._look_aside()
         except ClusterError as error:  # whoever copies meets the same, decides, and says it
             self.log.debug("topic_ids_unknown", text=error)
         except Exception:  # the thread must outlive what nobody has foreseen

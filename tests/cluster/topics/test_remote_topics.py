@@ -102,6 +102,23 @@ def test_new_topics_and_partitions_are_found_and_deleted_ones_are_not(
     assert f"A.{name}-b" in target.describe([f"A.{name}-b"]), "deletions are not copied"
 
 
+def test_a_known_topic_is_gone_only_if_the_source_says_so(
+    sides: Sides, clusters: Clusters, name: str
+) -> None:
+    source, target = sides
+    names = {f"{name}-{kind}" for kind in ("kept", "waits", "deleted", "both", "other")}
+    for topic in names:
+        create(source, topic)
+    for kind in ("deleted", "both", "other"):
+        delete_topic(clusters[0], f"{name}-{kind}")
+    config = flow_config(f"{name}.*", topics_exclude=f"{name}-other")
+
+    plan = look(config, source, target, {f"{name}-waits", f"{name}-both"}, names)
+
+    assert plan.topics.keys() == {f"{name}-kept"}
+    assert plan.gone == {f"{name}-deleted", f"{name}-both"}
+
+
 class InconsistentCluster(Cluster):
     """A real cluster whose first list has a topic that no broker can describe yet or any more.
 

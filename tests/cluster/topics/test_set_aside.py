@@ -12,6 +12,7 @@ from replication.demo.workload import create_topic
 from replication.errors import ClusterError, GuardError
 from replication.figures.lag import steady
 from replication.flows.observe.flow_observer import FlowObserver
+from replication.flows.replicate import choose
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.resume import settle_positions
 from replication.model import TopicPartition
@@ -91,6 +92,36 @@ def test_a_topic_that_the_target_rejects_joins_once_the_target_accepts_it(
 
     assert_equal(clusters, topic_name, later, rejected)
     assert kinds_of_topics(flow.tables) == [("set-aside", rejected), ("rejoined", rejected)]
+
+
+def test_a_topic_that_is_deleted_while_it_is_set_aside_is_gone_within_seconds(
+    spark: SparkSession,
+    clusters: Clusters,
+    tmp_path: Path,
+    topic_name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(choose, "FIRST_RETRY_SECONDS", 3600)
+    source, target = clusters
+    rejected, settings = f"{topic_name}.c", {"refresh.topics.interval.seconds": "3600"}
+    create_topic(target.bootstrap, f"A.{topic_name}_c", 1)
+    fill(source, rejected, 1, 30)
+    fill(source, topic_name, 1, 100)
+    config = flow_config(source, target, rf"{topic_name}.*", settings)
+    flow = RunningFlow(spark, tmp_path, config, "microbatch")
+    flow.until(lambda: copied(clusters, topic_name) >= 100)
+    metrics = flow.context.metrics
+    was_aside = rejected in metrics.look().aside
+
+    delete_topic(source, rejected)
+    flow.until(lambda: rejected in metrics.gone)
+    aside, (text, step) = metrics.look().aside, metrics.gone[rejected]
+    flow.stop()
+
+    assert was_aside
+    assert aside == {}
+    assert text.startswith(f"{rejected} was deleted on A: create it again")
+    assert step.endswith(rf"--exclude '{topic_name}\.c'")
 
 
 def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
