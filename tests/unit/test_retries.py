@@ -45,6 +45,7 @@ class Owner:
         self.access = StateAccess(state_dir)
         self.channel = channel(state_dir)
         self.events: list[NewEvent] = []
+        stored: Any = SimpleNamespace(topics=SimpleNamespace(last=frozenset()))
         quiet = SimpleNamespace(set_aside=lambda _: None, take_back=lambda _: None)
         context: Any = SimpleNamespace(
             config=flow_config("orders, clicks, payments"),
@@ -57,7 +58,7 @@ class Owner:
             retry_requests=RetryRequests(self.channel, FLOW),
             outages=SimpleNamespace(leaderless=frozenset()),
         )
-        self.choice = TopicChoice(context, SimpleNamespace(), lambda _: {})  # type: ignore[arg-type]
+        self.choice = TopicChoice(context, stored, lambda _: {})
         self.topics, self.leaderless = self.choice._topics, self.choice._leaderless  # noqa: SLF001
         self.fail("orders", "clicks")
         self.leaderless.add({UNLED: WHY})

@@ -296,7 +296,7 @@ class TopicChoice:
         self._codecs = SourceCodecs(context)
         self._seen = set[str]()  # requests for which parts are due already
         self._unmatched: dict[TopicPartition, int] = {}
-        self._known: set[str] = set()
+        self._known = set(stored.topics.last)  # deleted while no process ran, they are gone
         self._refused: dict[TopicOrPartition, ReplicationError] = {}  # what has ended the flow
         first = min(FIRST_RETRY_SECONDS, config.refresh_topics_interval_seconds)
         pauses = Backoff(first, LONGEST_PAUSE_SECONDS)

@@ -246,6 +246,7 @@ class TopicRows:
     Attributes:
         remote_ids: The topic id that each remote topic had when it was last recorded.
         transforms: What the newest copies of each topic were transformed by, nothing included.
+        last: The topics of the last generation before this start, by their upstream names.
     """
 
     def __init__(self, tables: Tables, flow: Flow) -> None:
@@ -258,6 +259,7 @@ class TopicRows:
             for row in rows
             if row["generation"] == last
         }
+        self.last = frozenset(row["topic"] for row in rows if row["generation"] == last)
         self.remote_ids: dict[str, str] = {
             row["remote_topic"]: row["remote_id"] for row in rows if row.get("remote_id")
         }

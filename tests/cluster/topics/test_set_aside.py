@@ -124,6 +124,31 @@ def test_a_topic_that_is_deleted_while_it_is_set_aside_is_gone_within_seconds(
     assert step.endswith(rf"--exclude '{topic_name}\.c'")
 
 
+def test_a_topic_that_was_deleted_while_no_process_ran_is_gone_until_the_next_start(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    source, target = clusters
+    names = [f"{topic_name}-{kind}" for kind in ("kept", "deleted", "excluded")]
+    config = flow_config(source, target, f"{topic_name}.*")
+    for name in names:
+        fill(source, name, 1, 10)
+    RunningFlow(spark, tmp_path, config, "drain").join()
+    kept, deleted, excluded = names
+    delete_topic(source, deleted)
+    delete_topic(source, excluded)
+    settings = {"topics.exclude": excluded}
+    config = flow_config(source, target, f"{topic_name}.*", settings)
+
+    gone = []
+    for _ in range(2):
+        flow = RunningFlow(spark, tmp_path, config, "drain")
+        flow.join()
+        gone.append(flow.context.metrics.gone.keys())
+
+    assert gone == [{deleted}, set()]
+    assert copied(clusters, kept) == 10
+
+
 def test_a_topic_created_again_is_set_aside_until_its_remote_topic_is_deleted(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
