@@ -10,7 +10,7 @@ answers has the time that its properties give it.
 import socket
 import ssl
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, as_completed, wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from struct import error as StructError
 from struct import iter_unpack, pack, unpack_from
 from threading import Lock, Thread
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from replication.kafka.api import ClientFailure
 
@@ -372,10 +372,8 @@ class Reach:
 
         def ask_it() -> None:
             try:
-                with suppress(OSError, ValueError):  # it meets the same again, and tells it
-                    socket.getaddrinfo(*place_of(address))
-                answer.set_running_or_notify_cancel()  # its name server has answered
-                answer.set_result(_silence_of(address, is_tls=self._is_tls))
+                resolved = answer.set_running_or_notify_cancel
+                answer.set_result(_silence_of(address, resolved, is_tls=self._is_tls))
             except BaseException as error:  # noqa: BLE001 - raised again for whoever waits
                 answer.set_exception(error)
 
@@ -518,11 +516,18 @@ def _reach(servers: str, *, is_tls: bool) -> Reach:
     return Reach(servers, is_tls=is_tls)
 
 
-def _silence_of(address: str, *, is_tls: bool) -> Silence | None:
-    """Returns why *address*, ``host:port``, does not answer; None if it does."""
+def _silence_of(address: str, resolved: Callable[[], object], *, is_tls: bool) -> Silence | None:
+    """Returns why *address*, ``host:port``, does not answer; None if it does.
+
+    Calls *resolved* once its name server has answered, which is asked once.
+    """
     try:
         host, port = place_of(address)
-        with socket.create_connection((host, port), ANSWER_SECONDS) as connection:
+        try:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        finally:
+            resolved()
+        with _connect([place[:2] for *_, place in found]) as connection:
             if is_tls:
                 anonymous_tls().wrap_socket(connection, server_hostname=host).close()
             elif ask(connection, API_VERSIONS) is None:
@@ -540,3 +545,14 @@ def _silence_of(address: str, *, is_tls: bool) -> Silence | None:
     except OSError as error:  # in the words of Kafka's clients
         return Silence("_TRANSPORT", (error.strerror or str(error)).lower())
     return None
+
+
+def _connect(places: Sequence[tuple[Any, ...]]) -> socket.socket:
+    """Returns a connection to the first of *places* that takes one; the last one's error if none.
+
+    They are numeric: no name server is asked.
+    """
+    for place in places[:-1]:
+        with suppress(OSError):
+            return socket.create_connection(place, ANSWER_SECONDS)
+    return socket.create_connection(places[-1], ANSWER_SECONDS)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from select import select
+from typing import Any
 
 import pytest
 
@@ -138,6 +139,30 @@ def test_a_name_server_that_does_not_answer_is_told_from_a_broker_that_does_not(
     assert both is not None
     assert f"{listener.address}: timed out" in both.text
     assert both.code == "_TIMED_OUT"
+
+
+@pytest.mark.parametrize("is_mute", [False, True])
+def test_a_look_asks_the_name_server_once_and_then_all_that_it_names(
+    listener: Listener, monkeypatch: pytest.MonkeyPatch, *, is_mute: bool
+) -> None:
+    asked, names = socket.getaddrinfo, list[str]()
+
+    def resolve(host: str, port: int, *rest: Any, **options: Any) -> list[object]:  # noqa: ANN401
+        if host != "broker.invalid":
+            return [*asked(host, port, *rest, **options)]
+        names.append(host)
+        ports = (closed().rpartition(":")[2], port)  # the first of its addresses refuses
+        return [found for one in ports for found in asked(HOST, one, *rest, **options)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    address = listener.address.replace(HOST, "broker.invalid")
+    if is_mute:
+        listener.answer = b""
+
+    silence = Reach(address, is_tls=False).look()
+
+    assert names == ["broker.invalid"]
+    assert (silence is None) is not is_mute
 
 
 def test_a_connection_that_is_reset_before_tls_is_closed(listener: Listener) -> None:
