@@ -157,6 +157,15 @@ class FlowAnswer:
         return None if self.last.entry is None else self.last.entry.observed
 
     @property
+    def aside(self) -> dict[str, str]:
+        """Why topics are set aside, by what its owner has said last.
+
+        Not by the conditions, of which those of many topics are one.
+        """
+        topics = () if self.heard is None else self.heard.topics
+        return {one.topic: one.reason for one in topics if one.state == "set-aside"}
+
+    @property
     def is_whole(self) -> bool:
         """Whether the parts that run as jobs of their own are well."""
         return all(part.is_well for part in self.others)

@@ -440,11 +440,9 @@ def _said_of(
             (answer,) = answers.ask(are_tables_wanted=False)
     except NoAnswerError:
         return False, False
-    if (said := answer.heard) is None:
-        return False, False
-    named = (one for one in said.conditions if one.code == "set-aside")
-    aside = (one.topic for one in said.topics if one.state == "set-aside")
-    return command in (one.next_step for one in named), tp.topic in aside
+    said = answer.heard.conditions if answer.heard else ()
+    named = {one.next_step for one in said if one.code == "set-aside"}
+    return command in named, tp.topic in answer.aside
 
 
 def _plan_skip(

@@ -16,11 +16,9 @@ MOST_SECONDS: Final = 30.0
 
 def aside_of(answer: FlowAnswer, topics: Collection[str]) -> dict[str, str] | None:
     """Returns what of *topics* is set aside by what a flow says now; None if it says nothing."""
-    if (entry := answer.last.entry) is None or is_of_before(answer.state):
+    if answer.heard is None or is_of_before(answer.state):
         return None
-    # not by the conditions, of which those of many topics are one
-    found = (one for one in entry.observed.topics if one.state == "set-aside")
-    return {one.topic: one.reason for one in found if one.topic in topics or not topics}
+    return {name: why for name, why in answer.aside.items() if name in topics or not topics}
 
 
 def retry_topics(
