@@ -35,6 +35,7 @@ from replication.control.flow_answers import (
     behind,
     flow_lag,
     is_of_before,
+    next_step_of,
     read_events,
 )
 from replication.control.status import End, OpenTrouble
@@ -59,7 +60,7 @@ SOURCES: Final[Mapping[str, str]] = {"shared": "the shared source", "spark": "Sp
 
 def flow_lines(answer: FlowAnswer) -> Iterator[str]:
     """Yields what is known of a flow: first in one line, then its figures and what is wrong."""
-    yield f"{answer.flow}: {first_line(answer)}"
+    yield f"{answer.flow}: {first_line(answer)}{_next(next_step_of(answer.state))}"
     entry = answer.last.entry
     if entry is not None:
         if figures := figures_line(entry.observed):
@@ -220,8 +221,12 @@ def _running(observed: Observation) -> str:
 
 def _condition(condition: Condition) -> str:
     topic = f"{condition.topic}: " if condition.topic else ""
-    step = f"   next: {condition.next_step}" if condition.next_step else ""
-    return f"{topic}{condition.text} (since {clock(condition.since)}){step}"
+    since = clock(condition.since)
+    return f"{topic}{condition.text} (since {since}){_next(condition.next_step)}"
+
+
+def _next(step: str) -> str:
+    return f"   next: {step}" if step else ""
 
 
 def _end(end: End) -> str:

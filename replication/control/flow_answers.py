@@ -20,6 +20,7 @@ from replication.control.status import FlowStatus, flow_status, with_group
 from replication.errors import NoAnswerError, ReplicationError
 from replication.figures.lag import duration_text, utc
 from replication.figures.observation import (
+    DOCTOR,
     ENDED,
     Figures,
     FlowState,
@@ -94,6 +95,11 @@ class PartAnswer:
 def is_of_before(state: str) -> bool:
     """Returns whether the figures of a flow in *state* are not of now: silent, or ended."""
     return state in {"silent", "unknown", *ENDED}
+
+
+def next_step_of(state: str) -> str:
+    """Returns the command that tells why a flow is in *state*; "" where that is as it should be."""
+    return DOCTOR if state in {"silent", "failed", "unknown"} else ""
 
 
 def health_of_flow(

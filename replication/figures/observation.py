@@ -165,6 +165,9 @@ FlowState = Literal[
 operator has paused all that it copies. The last word of a flow is `drained`, `stopped` or
 `failed`."""
 
+DOCTOR: Final = "python -m replication doctor FILE"
+"""The next step where nothing more is known of what is wrong."""
+
 ENDED: Final = frozenset[FlowState]({"drained", "stopped", "failed"})
 
 TopicState = Literal[

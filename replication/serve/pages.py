@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoes
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 
+from replication.control.flow_answers import next_step_of
 from replication.figures.observation import ENDED, TopicState, text_of
 from replication.figures.registry import BY_NAME
 from replication.foreign_json import to_json
@@ -79,6 +80,7 @@ _environment.filters |= {
     "headline": sentences.headline,
     "kinds": sentences.kinds,
     "moment": formats.moment,
+    "next_step": next_step_of,
     "number": formats.number,
     "rate": formats.rate,
     "sentence": sentences.sentence,

@@ -97,6 +97,7 @@ def test_a_process_that_has_ended_was_not_killed_although_it_did_not_give_the_le
 
     assert state == "stopped"
     assert "stopped: h took it" in lines[0]
+    assert "next:" not in lines[0]
     assert not [line for line in lines if "killed" in line or "silent" in line]
 
 
@@ -175,6 +176,7 @@ def test_figures_of_before_have_their_age_and_the_silent_cluster_its_name() -> N
     lines = list(flow_lines(FlowAnswer(FLOW, state, why, LastStatus(said), 212.0, UNKNOWN)))
 
     assert "cluster B does not answer" in lines[0]
+    assert lines[0].endswith("   next: python -m replication doctor FILE")  # as on its page
     assert "catching up, 1 min 1 s left" in lines[1]
     assert lines[1].endswith("(of 3 min 32 s before)")
 

@@ -132,7 +132,7 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
     assert (unknown.exit_code, unknown.stdout) == (8, "")
     assert "its file system is not mounted, or the folder was moved" in unknown.stderr
     assert never.exit_code == 0
-    assert never.stdout.startswith("A->B: unknown: no process is known to have run it\n")
+    assert never.stdout.startswith("A->B: unknown: no process is known to have run it   next: ")
     (shown,) = json.loads(running.stdout)["flows"]
     assert (shown["state"], shown["health"], shown["last_word"]) == ("unknown", "unknown", None)
     assert "nowhere:2" in shown["no_word"]
@@ -157,7 +157,8 @@ def test_the_command_names_topic_reason_and_process(tmp_path: Path) -> None:
         ]
     }
     first, heard, last, *_ = ended.stdout.splitlines()
-    assert first == "A->B: failed: h1 7 released it at 2026-01-31T13:00:00+00:00"
+    step = "   next: python -m replication doctor FILE"
+    assert first == f"A->B: failed: h1 7 released it at 2026-01-31T13:00:00+00:00{step}"
     assert heard.startswith("  its owner was not heard: cluster B (bootstrap.servers=nowhere:2)")
     assert last == (
         f"  the last end was at 2026-01-31T13:00:00+00:00: failed, exit code 3: {cause}"

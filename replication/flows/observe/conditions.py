@@ -7,7 +7,14 @@ from typing import Final
 
 from replication.errors import ReplicationError, first_line
 from replication.figures.lag import Skew, duration_text, skew_text
-from replication.figures.observation import SEVERITIES, Code, Condition, GroupFigures, TopicFigures
+from replication.figures.observation import (
+    DOCTOR,
+    SEVERITIES,
+    Code,
+    Condition,
+    GroupFigures,
+    TopicFigures,
+)
 from replication.flows.flow_metrics import Figures, Told, TopicOrPartition
 from replication.kafka.api import join_names
 from replication.mm2.filters import excluding
@@ -146,9 +153,6 @@ def find_conditions(facts: FlowFacts) -> Iterator[Found]:
 def command(facts: FlowFacts, name: str, options: str = "") -> str:
     """Returns a command about the flow."""
     return f"python -m replication {name} FILE --flow '{facts.flow}' {options}".rstrip()
-
-
-DOCTOR: Final = "python -m replication doctor FILE"
 
 
 def _of_topics(facts: FlowFacts) -> Iterator[Found]:

@@ -11,6 +11,7 @@ from typing import Final
 
 from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
+from replication.figures.observation import DOCTOR
 from replication.flows.context import FlowContext, Identity
 from replication.flows.flow_metrics import TopicOrPartition
 from replication.flows.replicate.map_writer import MapWriter
@@ -47,7 +48,7 @@ class RefusedTopicError(GuardError):
 class RejectedTopicError(ClusterError):
     """A cluster rejects a topic; *command* prints the lines that mend it, such as an ACL's."""
 
-    command = "python -m replication doctor FILE"
+    command = DOCTOR
 
 
 ADVICE = (
