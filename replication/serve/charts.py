@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import dropwhile
 from typing import Final
 
 from replication.serve.formats import clock, moment, span
@@ -20,6 +21,8 @@ _TOPS: Final = (
     *(4 * 3600 * step for step in (4, 6, 12)),
 )
 """Greatest values of a chart of seconds; each is four steps that read well."""
+
+FAR: Final = 20
 
 Point = tuple[float, float | None]
 """A time in epoch seconds, and a value; None where nothing is known."""
@@ -78,7 +81,8 @@ def chart(lines: Sequence[Line], title: str, unit: str, now: float = 0) -> str:
     if not known:
         return ""
     times = [at for at, _ in points]
-    top = _round_up_time(max(known) or _TOPS[7]) if is_time else _round_up(max(known))
+    greatest = max(map(_greatest, shown))
+    top = _round_up_time(greatest or _TOPS[7]) if is_time else _round_up(greatest)
     box = _Box(min(times), max(*times, now), top, WIDTH, HEIGHT, _LEFT, _BOTTOM, _TOP)
     size = f'viewBox="0 0 {WIDTH} {HEIGHT}"'
     parts = [f'<svg class="chart" {size} role="img" aria-label="{escape(title)}">']
@@ -99,6 +103,9 @@ def chart(lines: Sequence[Line], title: str, unit: str, now: float = 0) -> str:
             for at, value in line.points
             if value is not None
         ]
+    if max(known) > top:
+        text = f"at first up to {written(max(known))}"
+        parts.append(f'<text x="{_LEFT + 6}" y="{_TOP + 14}">{text}</text>')
     label = clock if box.end - box.begin <= 86_400 else moment  # noqa: PLR2004 - a day
     parts.append(f'<text x="{_LEFT}" y="{HEIGHT - 4}">{label(box.begin)}</text>')
     parts.append(f'<text x="{WIDTH}" y="{HEIGHT - 4}" text-anchor="end">{label(box.end)}</text>')
@@ -133,12 +140,9 @@ class _Box:
         return self.left + share * (self.width - self.left - 4)
 
     def y(self, value: float) -> float:
-        """Returns the place of a value."""
-        return (
-            self.height
-            - self.bottom
-            - value / self.top_value * (self.height - self.bottom - self.top)
-        )
+        """Returns the place of a value, at the top if it is greater than the chart shows."""
+        share = min(1.0, value / self.top_value)
+        return self.height - self.bottom - share * (self.height - self.bottom - self.top)
 
 
 def _value(point: Point) -> float:
@@ -152,6 +156,17 @@ def _path(points: Sequence[Point], box: _Box, number: int) -> str:
             steps.append(f"{'M' if is_gap else 'L'}{box.x(at):.1f} {box.y(value):.1f}")
         is_gap = value is None
     return f'<path class="line line-{number}" d="{"".join(steps)}"/>'
+
+
+def _greatest(line: Line) -> float:
+    """Returns the greatest value of *line*, but of what it began with and has left far behind.
+
+    A first start catches up with records that are years old; nothing else could be read then.
+    """
+    known = [value for _, value in line.points if value is not None]
+    few = known[0] / FAR if known else 0.0
+    rest = max(dropwhile(lambda value: value > few, known), default=few + 1)
+    return rest if rest <= few else max(known, default=0.0)
 
 
 def _round_up(value: float) -> float:

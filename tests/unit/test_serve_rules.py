@@ -129,6 +129,32 @@ def test_a_chart_is_well_formed_whatever_it_shows(points: list[Point], name: str
     assert not drawn or sparkline(points, text)
 
 
+@pytest.mark.parametrize(
+    ("values", "top", "is_cut"),
+    [
+        ([1.7e8, 1.6e8, 30.0, 0.5, 4.0], "40 s", True),
+        ([1.7e8, None, 0.5, 4.0], "4 s", True),
+        ([1.7e8, 0.5, 1.6e8], "2000 d", False),
+        ([1.7e8, 1.6e8], "2000 d", False),
+        ([0.5, 3000.0, 0.5], "1 h", False),
+        ([30.0, 4.0], "40 s", False),
+        ([0.0, 0.0], "4 s", False),
+    ],
+)
+def test_a_chart_is_not_scaled_by_what_a_first_start_has_caught_up_with(
+    values: list[float | None], top: str, *, is_cut: bool
+) -> None:
+    points = tuple((float(at), value) for at, value in enumerate(values))
+    root = ET.fromstring(chart([Line("lag", points)], "lag", "s"))  # noqa: S314 - our own
+    texts = [found.text for found in root.iter() if found.tag == "text"]
+    highest = min(float(found.attrib["cy"]) for found in root.iter() if found.tag == "circle")
+
+    assert texts[4] == top
+    assert ("at first up to 1967 d 14 h" in texts) is is_cut
+    assert highest >= 8, "nothing is drawn above the chart"
+    assert len([*root.iter("circle")]) == len([value for value in values if value is not None])
+
+
 SHORT = {0: "0", 0.6: "0.6", 0.00123: "0.0012", 412: "412", 9999: "9999", 10_213.4: "10.2k"}
 
 
