@@ -280,7 +280,9 @@ class FlowPlan:
         unled = join_names(list(map(str, self.topics.leaderless)))
         leaderless = [f"{unled}: no broker leads them on one side"] if unled else []
         topics = self.topics.rejected
-        others = together(one for one in self.lacking if one.topic not in topics)
+        others = together(
+            one for one in self.lacking if one.operation == "DESCRIBE" or one.topic not in topics
+        )
         lacking = (f"{rights}; {rights.step(YOURS)}" for rights in others)
         failing = self.sample.problems if self.sample else ()
         return (*aside, *leaderless, *lacking, *self.unwritable.values(), *lines, *failing)
@@ -366,7 +368,9 @@ def plan_flow(
     )
     internal, faults = find_internal_topics(config, heartbeats, clusters)
     brokers = {one.alias: len(one.brokers()) for one in clusters}
-    causes = tuple(causes_of([*topic_faults(config, topics), *faults], brokers))
+    lacking = missing_rights(config, topics, source, target)
+    rejected = topic_faults(config, topics, lacking)
+    causes = tuple(causes_of([*rejected, *faults], brokers))
     acls, notes = _acls(config, histories.acls)
     return FlowPlan(
         config,
@@ -387,7 +391,7 @@ def plan_flow(
             *not_taken,
         ),
         unwritable_topics(topics, target),
-        missing_rights(config, topics, source, target),
+        lacking,
         causes=causes,
     )
 

@@ -80,9 +80,13 @@ class Rejections:
                 self.texts.update(error.rejected)
 
 
-Operation = Literal["READ", "WRITE"]
+Operation = Literal["DESCRIBE", "READ", "WRITE"]
 
-CALLS: Final[dict[Operation, Call]] = {"READ": READ_TOPIC, "WRITE": WRITE_TOPIC}
+CALLS: Final[dict[Operation, Call]] = {
+    "DESCRIBE": DESCRIBE_TOPIC,
+    "READ": READ_TOPIC,
+    "WRITE": WRITE_TOPIC,
+}
 DENIED: Final = "TOPIC_AUTHORIZATION_FAILED"
 
 
@@ -206,7 +210,7 @@ class Cluster(AbstractContextManager["Cluster"]):
         }
 
     def denied(self, operation: Operation, topics: Iterable[str]) -> dict[str, str]:
-        """Returns why this user may not read from, or write to, those *topics* where it may not.
+        """Returns why this user may not do an *operation* with those *topics* where it may not.
 
         Topics that do not exist are absent. A broker that is older than Kafka 2.3 does not answer
         the question, so that nothing is denied.

@@ -4,14 +4,14 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final, Literal
+from typing import Final
 
 from replication.config.client_keys import principal_of
 from replication.config.tree import ClusterConfig, FlowConfig
 from replication.errors import GuardError, ReplicationError
 from replication.kafka.acls import TopicAcls
 from replication.kafka.api import join_names
-from replication.kafka.cluster import Cluster, Rejections, are_one, have_one_id
+from replication.kafka.cluster import Cluster, Operation, Rejections, are_one, have_one_id
 from replication.kafka.diagnosis import BAD_FACTOR
 from replication.kafka.jvm import shared_jvm
 from replication.log import Log
@@ -148,8 +148,6 @@ def _reason(alias: str) -> str:
 
 # What the mirror's user may not do with the topics of a flow. Changes nothing.
 
-Operation = Literal["READ", "WRITE"]
-
 
 @dataclass(frozen=True, slots=True)
 class MissingRight:
@@ -252,6 +250,8 @@ def _with_all_denials(
 
 
 EVERYBODY: Final = "User:*"
+GIVE_DESCRIBE: Final = ("READ", "WRITE", "DELETE", "ALTER")
+"""Who may do one of these with a topic may describe it."""
 
 
 def with_denials(right: MissingRight, acls: Iterable[TopicAcl], user: str) -> MissingRight:
@@ -260,14 +260,21 @@ def with_denials(right: MissingRight, acls: Iterable[TopicAcl], user: str) -> Mi
     Where the file does not tell who that is, only what is denied to everybody is certainly denied:
     another user's ACL must not be removed.
     """
+    acls = tuple(acls)
     all_ = [acl for acl in acls if acl.concerns(right.topic, right.operation)]
-    own = [acl for acl in all_ if acl.principal in (user, EVERYBODY)]
-    denied = sorted(acl for acl in own if acl.permission == "DENY")
+    with_it = GIVE_DESCRIBE if right.operation == "DESCRIBE" else ()
+    users = (user, EVERYBODY)
+    denied = sorted(acl for acl in all_ if acl.permission == "DENY" and acl.principal in users)
     doubt, others = "", sorted(acl for acl in all_ if acl.permission == "DENY")
     if others and not denied and not user:
         names = join_names(list(map(str, others)))
         doubt = f"where one of these is about this user, remove that one instead: {names}"
-    is_allowed = bool(denied) and any(acl.permission == "ALLOW" for acl in own)
+    is_allowed = bool(denied) and any(
+        acl.permission == "ALLOW"
+        and acl.principal in users
+        and any(acl.concerns(right.topic, one) for one in (right.operation, *with_it))
+        for acl in acls
+    )
     return replace(right, denied_by=tuple(denied), is_allowed=is_allowed, doubt=doubt)
 
 
@@ -282,9 +289,12 @@ def missing_rights(
     Raises:
         ClusterError: A cluster does not answer.
     """
+    hidden = remote_topics(config, plan.rejected)  # or rejected for another reason
     copies = [remote for remote in plan.topics.values() if remote in plan.remote_ids]
     letters = [config.letters.letters_topic] if config.letters.kind == "topic" else []
     asked: tuple[tuple[Cluster, Operation, frozenset[str]], ...] = (
+        (source, "DESCRIBE", frozenset(hidden)),
+        (target, "DESCRIBE", frozenset(hidden.values())),
         (source, "READ", frozenset(plan.topics) | named_topics(config)),
         (target, "WRITE", frozenset([*copies, *letters])),
         (target, "READ", frozenset([*copies, *letters])),
@@ -292,7 +302,7 @@ def missing_rights(
     lacking = [
         MissingRight(cluster.alias, cluster.servers, operation, name)
         for cluster, operation, topics in asked
-        for name in cluster.denied(operation, topics)
+        for name in Rejections().call(partial(cluster.denied, operation), topics)
     ]
     return tuple(
         right
@@ -457,10 +467,19 @@ def without_refused(plan: TopicPlan, target: Cluster) -> TopicPlan:
     return replace(left, short_of_brokers=frozenset(names))
 
 
-def topic_faults(config: FlowConfig, plan: TopicPlan) -> Iterator[TopicFault]:
-    """Yields why topics of *plan* are rejected."""
+def topic_faults(
+    config: FlowConfig, plan: TopicPlan, lacking: Collection[MissingRight]
+) -> Iterator[TopicFault]:
+    """Yields why topics of *plan* are rejected, but for those that the user may not describe.
+
+    These are among the rights that are *lacking*, which know an ACL that denies it: the text of a
+    rejection would allow what stays denied.
+    """
     copies, target = remote_topics(config, plan.rejected), config.target.alias
+    hidden = {right.topic for right in lacking if right.operation == "DESCRIBE"}
     for topic, text in plan.rejected.items():
+        if topic in hidden or copies.get(topic) in hidden:
+            continue
         short = (target, REPLICATION_FACTOR) if topic in plan.short_of_brokers else ("", "")
         yield TopicFault(topic, text, *short, copy=copies.get(topic, ""))
 

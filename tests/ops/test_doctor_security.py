@@ -199,20 +199,21 @@ def test_a_missing_permission_is_mended_by_the_line_that_is_printed(
     assert_healthy(strict_file)
 
 
+@pytest.mark.parametrize("operation", ["Write", "Describe"])
 def test_a_denial_is_mended_by_its_removal_and_not_by_an_allow(
-    strict: Strict, strict_file: Path, topic_name: str
+    strict: Strict, strict_file: Path, topic_name: str, operation: str
 ) -> None:
     target = strict[1].broker
-    denied = line_for("Write", "topic", f"A.{topic_name}").replace("--allow-", "--deny-")
+    denied = line_for(operation, "topic", f"A.{topic_name}").replace("--allow-", "--deny-")
     grant(target, denied)
     grant(target, line_for("Describe", "cluster", "kafka-cluster"))
 
     code, rows = await_fault(strict_file)
 
     assert code == 5
-    (line,) = only(rows)["commands"]
+    (line,) = {command for row in rows for command in row["commands"]}
     assert "--remove --force --deny-principal" in line
-    assert f"--operation Write --topic 'A.{topic_name}'" in line
+    assert f"--operation {operation} --topic 'A.{topic_name}'" in line
     plan = run("plan", strict_file)
     assert line in plan.stderr.replace("User:YOURS", f"User:{USER}")
     revoke(target, line)

@@ -358,6 +358,9 @@ def test_what_is_denied_is_not_mended_by_an_allow() -> None:
     acls = [acl("ALLOW"), deny, other]
     assert with_denials(lacking, acls, "User:mirror") == right
     assert with_denials(lacking, [other], "User:mirror") == lacking
+    unseen, hides = replace(lacking, operation="DESCRIBE"), replace(deny, operation="DESCRIBE")
+    hidden = with_denials(unseen, [acl("ALLOW"), deny, hides], "User:mirror")
+    assert (hidden.denied_by, hidden.is_allowed) == ((hides,), True), "to write is to describe"
     assert with_denials(lacking, [everybody, other], "").denied_by == (everybody,)
     unsure = with_denials(lacking, acls, "")  # a certificate's, or a ticket's
     assert (unsure.denied_by, unsure.is_allowed) == ((), False), "another's must not be removed"

@@ -66,10 +66,12 @@ def look_at_flow(
             left = without_refused(plan, target)
             planned, faults = find_internal_topics(config, heartbeats, (source, target))
             brokers = {one.alias: len(one.brokers()) for one in (source, target)}
-            causes = tuple(causes_of([*topic_faults(config, left), *faults], brokers))
+            lacking = missing_rights(config, plan, source, target)
+            rejected = topic_faults(config, left, lacking)
+            causes = tuple(causes_of([*rejected, *faults], brokers))
             found += judge_causes(str(config.flow), causes)
             found += judge_plan(what, plan, left)
-            found += _rights(config, plan, (source, target), principals)
+            found += _rights((source, target), lacking, principals)
             found += _settings(config, plan, source, target)
             found += _internal(config, planned, is_well=not faults)
     except CallError as error:
@@ -133,14 +135,10 @@ def judge_plan(what: str, plan: TopicPlan, left: TopicPlan) -> Iterator[CheckRes
 
 
 def _rights(
-    config: FlowConfig,
-    plan: TopicPlan,
-    clusters: tuple[Cluster, Cluster],
-    principals: Principals,
+    clusters: tuple[Cluster, Cluster], lacking: Collection[MissingRight], principals: Principals
 ) -> Iterator[CheckResult]:
     """Yields what the user may not do with the topics, as lines that allow it."""
     source, target = clusters
-    lacking = missing_rights(config, plan, source, target)
     yield from judge_rights(lacking, principals)
     if not lacking:
         names = f"{source.alias} and {target.alias}"
