@@ -40,7 +40,7 @@ from replication.offsets.guard import StartOffset
 from replication.offsets.map import NoAnswer, quality
 from replication.offsets.moved import GOALS, LARGEST_OFFSET, Goal, parse_goal, read_goals
 from replication.state.readers import open_reader
-from replication.state.requests import request_acceptance, request_moves, withdraw_moves
+from replication.state.requests import ask_owner, withdraw_moves
 from replication.topics.topic_plan import TopicPlan
 
 HEADINGS: Final = ("partition", "source offset", "target offset", "lag", "map's age", "state")
@@ -220,7 +220,7 @@ def _carry_out(
         _print(plan, flow)
     if execute:
         requests = (each.request for each in plan.moves)
-        request_moves(config.access, flow.flow, requests, reason)
+        ask_owner(config.access, flow.flow, requests, reason)
     if not as_json:
         done = "asked for: the flow goes on there as soon as it starts with this again"
         echo(done if execute else "dry run: nothing is moved; pass --execute to move")
@@ -380,7 +380,7 @@ def accept(
         acceptance = plan_acceptance(flow, clusters, stored, (topic, partition), start)
     _print_accepted(acceptance, execute=execute, as_json=as_json)
     if execute:
-        request_acceptance(config.access, flow.flow, acceptance.request, reason)
+        ask_owner(config.access, flow.flow, [acceptance.request], reason)
     if not as_json:
         done = "accepted" if execute else "dry run: nothing accepted; pass --execute to accept"
         echo(done)

@@ -32,7 +32,7 @@ from replication.serve.bounds import ProblemError
 from replication.state.figures_table import count_minutes, stored_figures
 from replication.state.folder import check_begun
 from replication.state.readers import is_quick, open_reader
-from replication.state.requests import RetryRequest, ask_owner, request_acceptance, request_moves
+from replication.state.requests import RetryRequest, ask_owner
 from replication.topics.topic_plan import TopicPlan
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Questions:
 
     def accept(self, flow: FlowConfig, acceptance: Acceptance, reason: str) -> None:
         """Requests what `acceptance` has planned."""
-        request_acceptance(self.config.access, flow.flow, acceptance.request, reason)
+        ask_owner(self.config.access, flow.flow, [acceptance.request], reason)
 
     def retry(self, flow: FlowConfig, topics: tuple[str, ...], reason: str) -> None:
         """Asks the process that runs *flow* to try again what is set aside."""
@@ -183,7 +183,7 @@ class Questions:
     def move(self, flow: FlowConfig, planned: "MovePlan", reason: str) -> None:
         """Requests what `moves` has planned."""
         requests = (each.request for each in planned.moves)
-        request_moves(self.config.access, flow.flow, requests, reason)
+        ask_owner(self.config.access, flow.flow, requests, reason)
 
     def stop(self, flow: FlowConfig, reason: str) -> None:
         """Asks the process that runs *flow* to stop, and waits until it has."""

@@ -474,13 +474,6 @@ def pending_acceptances(channel: RequestChannel, flow: Flow) -> dict[TopicPartit
     return {tp: accepted for each in requests for tp, accepted in each.accepted.items()}
 
 
-def request_acceptance(
-    access: StateAccess, flow: Flow, acceptance: AcceptRequest, reason: str = ""
-) -> None:
-    """Hands *acceptance* to the process that runs *flow*, as `ask_owner` does."""
-    ask_owner(access, flow, [acceptance], reason)
-
-
 @dataclass(frozen=True, slots=True)
 class MoveRequest(OwnerRequest):
     """One partition is to go on elsewhere.
@@ -546,13 +539,6 @@ def pending_moves(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, M
     Of two requests about one partition the newer one counts.
     """
     return {each.partition: each for each in MoveRequests(channel, flow).find()}
-
-
-def request_moves(
-    access: StateAccess, flow: Flow, moves: Iterable[MoveRequest], reason: str = ""
-) -> None:
-    """Hands *moves* to the process that runs *flow* next, or has it paused, as `ask_owner` does."""
-    ask_owner(access, flow, moves, reason)
 
 
 def withdraw_moves(access: StateAccess, flow: Flow, partition: TopicPartition, to: int) -> int:

@@ -16,11 +16,10 @@ from replication.state.change_files import Applied, open_changes
 from replication.state.requests import (
     AcceptRequest,
     MoveRequest,
+    ask_owner,
     open_channel,
     pending_acceptances,
     pending_moves,
-    request_acceptance,
-    request_moves,
 )
 from tests.support.hadoop import mini_hadoop
 from tests.support.s3 import BUCKET, s3_server
@@ -79,8 +78,8 @@ def test_what_waits_for_the_next_start_is_seen(access: StateAccess) -> None:
     with open_channel(access) as channel:
         nothing = pending_moves(channel, other), pending_acceptances(channel, other)
     for moving in moves:
-        request_moves(access, other, [MoveRequest(tp, moving)], "CHG-117")
-    request_acceptance(access, other, AcceptRequest("clicks", "id-2", (0,), "latest"))
+        ask_owner(access, other, [MoveRequest(tp, moving)], "CHG-117")
+    ask_owner(access, other, [AcceptRequest("clicks", "id-2", (0,), "latest")])
 
     with open_channel(access) as channel:
         (found,) = pending_moves(channel, other).values()

@@ -17,9 +17,9 @@ from replication.state.files import MOST_BYTES
 from replication.state.requests import (
     AcceptRequest,
     AcceptRequests,
+    ask_owner,
     parse_request,
     pending_acceptances,
-    request_acceptance,
 )
 from tests.support.requests import channel
 
@@ -29,8 +29,8 @@ ORDERS = AcceptRequest("orders", "id-1", (0, 3), 17)
 
 @pytest.mark.parametrize("start", [17, "earliest", "latest"])
 def test_the_owner_finds_what_was_requested(tmp_path: Path, start: StartOffset) -> None:
-    request_acceptance(
-        StateAccess(tmp_path.as_uri()), FLOW, AcceptRequest("orders", "id-1", (0, 3), start)
+    ask_owner(
+        StateAccess(tmp_path.as_uri()), FLOW, [AcceptRequest("orders", "id-1", (0, 3), start)]
     )
 
     accepted = Accepted(start, "id-1")
@@ -43,8 +43,8 @@ def test_the_owner_finds_what_was_requested(tmp_path: Path, start: StartOffset) 
 
 def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
     for start in (1, 2, 3):
-        request_acceptance(
-            StateAccess(tmp_path.as_uri()), FLOW, AcceptRequest("orders", "id-1", (0,), start)
+        ask_owner(
+            StateAccess(tmp_path.as_uri()), FLOW, [AcceptRequest("orders", "id-1", (0,), start)]
         )
 
     (accepted,) = pending_acceptances(channel(tmp_path.as_uri()), FLOW).values()
@@ -52,7 +52,7 @@ def test_of_two_requests_the_newer_one_counts(tmp_path: Path) -> None:
 
 
 def test_who_has_accepted_what_is_told_once(tmp_path: Path) -> None:
-    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS, "bob by REST: CHG-117")
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [ORDERS], "bob by REST: CHG-117")
     requests_there = channel(tmp_path.as_uri())
     told = []
     for _ in range(2):  # each search of positions looks anew
@@ -71,7 +71,7 @@ def test_who_has_accepted_what_is_told_once(tmp_path: Path) -> None:
 
 def test_a_removed_request_is_gone(tmp_path: Path) -> None:
     requests = AcceptRequests(channel(tmp_path.as_uri()), FLOW)
-    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [ORDERS])
 
     requests.remove(requests.find())
     requests.remove([ORDERS])  # of a path that is not there
@@ -101,7 +101,7 @@ def test_a_file_that_is_no_request_is_passed_over_and_logged_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, number: int
 ) -> None:
     text = NO_REQUESTS[number]
-    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [ORDERS])
     odd = named_like_a_request(tmp_path)
     odd.write_bytes(text if isinstance(text, bytes) else text.encode())
 
@@ -125,7 +125,7 @@ def named_like_a_request(state: Path) -> Path:
 def test_what_is_no_file_is_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
-    request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [ORDERS])
     odd = named_like_a_request(tmp_path)
     if kind == "folder":
         odd.mkdir()
@@ -162,4 +162,4 @@ def test_a_request_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "_control").write_text("not a folder")
 
     with pytest.raises(StateError, match="cannot write the request"):
-        request_acceptance(StateAccess(tmp_path.as_uri()), FLOW, ORDERS)
+        ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [ORDERS])

@@ -14,9 +14,9 @@ from replication.offsets.moved import MoveTo, Moving
 from replication.state.requests import (
     MoveRequest,
     MoveRequests,
+    ask_owner,
     parse_request,
     pending_moves,
-    request_moves,
     withdraw_moves,
 )
 from tests.support.requests import channel
@@ -31,7 +31,7 @@ def asked(to: MoveTo = 17, seen: Position | None = SEEN) -> MoveRequest:
 
 @pytest.mark.parametrize("request_", [asked(), asked("earliest"), asked(seen=None)])
 def test_the_owner_finds_what_was_requested(tmp_path: Path, request_: MoveRequest) -> None:
-    request_moves(StateAccess(tmp_path.as_uri()), FLOW, [request_], "CHG-117")
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [request_], "CHG-117")
 
     (found,) = pending_moves(channel(tmp_path.as_uri()), FLOW).values()
     assert (found.partition, found.moving) == (TP, request_.moving)
@@ -41,13 +41,13 @@ def test_the_owner_finds_what_was_requested(tmp_path: Path, request_: MoveReques
 
 def test_of_two_requests_about_a_partition_the_newer_one_counts(tmp_path: Path) -> None:
     for to in (1, 2, 3):
-        request_moves(StateAccess(tmp_path.as_uri()), FLOW, [asked(to)])
+        ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked(to)])
 
     assert pending_moves(channel(tmp_path.as_uri()), FLOW)[TP].moving.to == 3
 
 
 def test_who_has_moved_what_is_told_once(tmp_path: Path) -> None:
-    request_moves(StateAccess(tmp_path.as_uri()), FLOW, [asked()], "CHG-117")
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked()], "CHG-117")
     there, told = channel(tmp_path.as_uri()), []
     for _ in range(2):  # each search of positions looks anew
         requests = MoveRequests(there, FLOW)
@@ -62,7 +62,7 @@ def test_who_has_moved_what_is_told_once(tmp_path: Path) -> None:
 
 def test_each_partition_has_a_file_that_is_removed_by_itself(tmp_path: Path) -> None:
     other = MoveRequest(TopicPartition("orders", 4), Moving(1, None, "id-1"))
-    request_moves(StateAccess(tmp_path.as_uri()), FLOW, [asked(), other])
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked(), other])
     requests = MoveRequests(channel(tmp_path.as_uri()), FLOW)
 
     requests.remove([each for each in requests.find() if each.partition == TP])
@@ -73,7 +73,7 @@ def test_each_partition_has_a_file_that_is_removed_by_itself(tmp_path: Path) -> 
 def test_what_waits_is_taken_back_and_nothing_of_others(tmp_path: Path) -> None:
     access, other = StateAccess(tmp_path.as_uri()), TopicPartition("orders", 4)
     twice, elsewhere = [asked(21), asked(21)], MoveRequest(other, Moving(21, SEEN, "id-1"))
-    request_moves(access, FLOW, [*twice, asked(17), elsewhere])
+    ask_owner(access, FLOW, [*twice, asked(17), elsewhere])
 
     taken_back = [withdraw_moves(access, FLOW, TP, 21) for _ in range(2)]
 
@@ -114,7 +114,7 @@ NO_REQUESTS = [
 def test_a_file_that_is_no_move_is_passed_over(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, text: str
 ) -> None:
-    request_moves(StateAccess(tmp_path.as_uri()), FLOW, [asked()])
+    ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked()])
     (file,) = (tmp_path / "_control").iterdir()
     file.with_name(f"{file.name.partition('@')[0]}@0").write_text(text)
 
@@ -147,4 +147,4 @@ def test_a_move_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "_control").write_text("not a folder")
 
     with pytest.raises(StateError, match="cannot write the request"):
-        request_moves(StateAccess(tmp_path.as_uri()), FLOW, [asked()])
+        ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked()])
