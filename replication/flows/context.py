@@ -38,11 +38,12 @@ from replication.state.cluster_ids import (
 )
 from replication.state.lease import Late, Lease, LeaseBook, hold_lease
 from replication.state.requests import (
-    AcceptRequests,
-    DeadLetterRequests,
-    MoveRequests,
+    AcceptRequest,
+    DeadLetterRequest,
+    MoveRequest,
+    OwnerRequests,
     RequestChannel,
-    RetryRequests,
+    RetryRequest,
     WriteRequests,
 )
 from replication.state.table_reader import OFFSET_RUNS
@@ -231,24 +232,24 @@ class FlowContext:
         return driver_jvm()
 
     @property
-    def accept_requests(self) -> AcceptRequests:
+    def accept_requests(self) -> OwnerRequests[AcceptRequest]:
         """What operators have accepted, and the flow has not used yet."""
-        return AcceptRequests(self.requests, self.config.flow)
+        return OwnerRequests(self.requests, self.config.flow, AcceptRequest)
 
     @property
-    def move_requests(self) -> MoveRequests:
+    def move_requests(self) -> OwnerRequests[MoveRequest]:
         """The positions that operators have moved, and the flow has not used yet."""
-        return MoveRequests(self.requests, self.config.flow)
+        return OwnerRequests(self.requests, self.config.flow, MoveRequest)
 
     @property
-    def letter_requests(self) -> DeadLetterRequests:
+    def letter_requests(self) -> OwnerRequests[DeadLetterRequest]:
         """Which dead letters are to be copied again."""
-        return DeadLetterRequests(self.requests, self.config.flow)
+        return OwnerRequests(self.requests, self.config.flow, DeadLetterRequest)
 
     @property
-    def retry_requests(self) -> RetryRequests:
+    def retry_requests(self) -> OwnerRequests[RetryRequest]:
         """What is set aside, and is to be tried now."""
-        return RetryRequests(self.requests, self.config.flow)
+        return OwnerRequests(self.requests, self.config.flow, RetryRequest)
 
     @property
     def write_requests(self) -> WriteRequests:

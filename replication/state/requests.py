@@ -349,20 +349,19 @@ class OwnerRequest(ABC):
 
 
 class OwnerRequests(Generic[RequestT]):
-    """The requests of one kind to one flow."""
+    """The requests of one kind to one flow, on their way from a command to the owner."""
 
-    of: type[RequestT]
-
-    def __init__(self, channel: RequestChannel, flow: Flow) -> None:
+    def __init__(self, channel: RequestChannel, flow: Flow, of: type[RequestT]) -> None:
         self._channel = channel
         self._flow = flow
+        self._of = of
 
     def find(self) -> list[RequestT]:
         """Returns all requests, oldest first. Anything else is passed over, and logged once."""
         found = []
-        for each in self._channel.find(self.of.KIND, self._flow):
+        for each in self._channel.find(self._of.KIND, self._flow):
             try:
-                found.append(self.of.parse(each))
+                found.append(self._of.parse(each))
             except ValueError as error:  # noqa: PERF203 - the others count
                 self._channel.invalid(each.path, error)
         return found
@@ -462,15 +461,9 @@ class AcceptRequest(OwnerRequest):
         return self.request.event(what, "accept", topic=self.topic)
 
 
-class AcceptRequests(OwnerRequests[AcceptRequest]):
-    """What operators have accepted, on its way from ``replication accept`` to the owner."""
-
-    of = AcceptRequest
-
-
 def pending_acceptances(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, Accepted]:
     """Returns what operators have accepted for *flow*, and no start has used yet."""
-    requests = AcceptRequests(channel, flow).find()
+    requests = OwnerRequests(channel, flow, AcceptRequest).find()
     return {tp: accepted for each in requests for tp, accepted in each.accepted.items()}
 
 
@@ -527,18 +520,12 @@ class MoveRequest(OwnerRequest):
         return self.request.event(what, "accept", **self.partition._asdict())
 
 
-class MoveRequests(OwnerRequests[MoveRequest]):
-    """Positions that operators move, on their way from ``replication move-position``."""
-
-    of = MoveRequest
-
-
 def pending_moves(channel: RequestChannel, flow: Flow) -> dict[TopicPartition, MoveRequest]:
     """Returns the moves that wait for their use.
 
     Of two requests about one partition the newer one counts.
     """
-    return {each.partition: each for each in MoveRequests(channel, flow).find()}
+    return {each.partition: each for each in OwnerRequests(channel, flow, MoveRequest).find()}
 
 
 def withdraw_moves(access: StateAccess, flow: Flow, partition: TopicPartition, to: int) -> int:
@@ -549,7 +536,7 @@ def withdraw_moves(access: StateAccess, flow: Flow, partition: TopicPartition, t
         SetupError: Only Hadoop's client reaches the state directory, and Java does not start.
     """
     with open_files(storage_for(access)) as files:
-        moves = MoveRequests(RequestChannel(files, access.state_dir), flow)
+        moves = OwnerRequests(RequestChannel(files, access.state_dir), flow, MoveRequest)
         try:
             files.find(prefix_of(access.state_dir, "move", flow))  # `moves` would only log an error
             asked = [each for each in moves.find() if each.partition == partition]
@@ -588,12 +575,6 @@ class DeadLetterRequest(OwnerRequest):
         return self.request.event(what, "retry")
 
 
-class DeadLetterRequests(OwnerRequests[DeadLetterRequest]):
-    """Which dead letters are to be copied again, on the way from a command to the owner."""
-
-    of = DeadLetterRequest
-
-
 def request_letters(
     access: StateAccess, flow: Flow, ids: Collection[DeadLetterId], reason: str = ""
 ) -> None:
@@ -625,12 +606,6 @@ class RetryRequest(OwnerRequest):
         rest = len(self.topics[_SHOWN:])
         names = ", ".join(self.topics[:_SHOWN]) + (f" and {rest} more" if rest else "")
         return self.request.event(f"try {names or 'all that is set aside'} again", "retry")
-
-
-class RetryRequests(OwnerRequests[RetryRequest]):
-    """What is to be tried now, on its way from ``replication retry`` to the owner."""
-
-    of = RetryRequest
 
 
 def request_retry(

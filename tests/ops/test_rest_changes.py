@@ -18,7 +18,11 @@ from replication.serve.snapshots import FlowSnapshot
 from replication.serve.tokens import new_token
 from replication.state.change_files import Applied, ChangeFiles
 from replication.state.files import LocalFiles
-from replication.state.requests import RequestChannel, RetryRequests
+from replication.state.requests import (
+    OwnerRequests,
+    RequestChannel,
+    RetryRequest,
+)
 from tests.support.said import SaidLines
 from tests.support.serving import EVIL, FORM, Reply, Served, bearer, observed, serving, submit
 
@@ -296,7 +300,7 @@ def test_what_is_set_aside_is_tried_again_by_rest_and_by_a_form(
 ) -> None:
     def asked() -> list[tuple[str, ...]]:
         channel = RequestChannel(LocalFiles(), (tmp_path / "state").as_uri())
-        return [each.topics for each in RetryRequests(channel, FLOW).find()]
+        return [each.topics for each in OwnerRequests(channel, FLOW, RetryRequest).find()]
 
     path = "/api/v1/flows/A/B/retry"
     refused = steered.post(path, steered.read, topic="orders", dry_run=False)

@@ -16,7 +16,7 @@ from replication.offsets.guard import Accepted, StartOffset
 from replication.state.files import MOST_BYTES
 from replication.state.requests import (
     AcceptRequest,
-    AcceptRequests,
+    OwnerRequests,
     ask_owner,
     parse_request,
     pending_acceptances,
@@ -56,7 +56,7 @@ def test_who_has_accepted_what_is_told_once(tmp_path: Path) -> None:
     requests_there = channel(tmp_path.as_uri())
     told = []
     for _ in range(2):  # each search of positions looks anew
-        requests = AcceptRequests(requests_there, FLOW)
+        requests = OwnerRequests(requests_there, FLOW, AcceptRequest)
         told += requests.events(requests.find())
 
     (event,) = told
@@ -70,7 +70,7 @@ def test_who_has_accepted_what_is_told_once(tmp_path: Path) -> None:
 
 
 def test_a_removed_request_is_gone(tmp_path: Path) -> None:
-    requests = AcceptRequests(channel(tmp_path.as_uri()), FLOW)
+    requests = OwnerRequests(channel(tmp_path.as_uri()), FLOW, AcceptRequest)
     ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [ORDERS])
 
     requests.remove(requests.find())
@@ -107,7 +107,7 @@ def test_a_file_that_is_no_request_is_passed_over_and_logged_once(
 
     requests_there = channel(tmp_path.as_uri())
     for _ in range(3):
-        requests = AcceptRequests(requests_there, FLOW)
+        requests = OwnerRequests(requests_there, FLOW, AcceptRequest)
         assert [found.accepted for found in requests.find()] == [ORDERS.accepted]
 
     assert len(caplog.messages) == 1, "once"
@@ -134,7 +134,7 @@ def test_what_is_no_file_is_passed_over(
     else:
         odd.symlink_to(odd)
 
-    (found,) = AcceptRequests(channel(tmp_path.as_uri()), FLOW).find()
+    (found,) = OwnerRequests(channel(tmp_path.as_uri()), FLOW, AcceptRequest).find()
 
     assert found.accepted == ORDERS.accepted
     assert str(odd) in caplog.text

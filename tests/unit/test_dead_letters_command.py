@@ -18,7 +18,7 @@ from replication.state.files import LocalFiles
 from replication.state.readers import open_reader
 from replication.state.requests import (
     DeadLetterRequest,
-    DeadLetterRequests,
+    OwnerRequests,
     Request,
     RequestChannel,
 )
@@ -121,7 +121,7 @@ def test_what_was_read_is_asked_for(file: Path, tmp_path: Path) -> None:
     asked = json.loads(run(file, "--copy-again", "--json").output)["asked"]
 
     channel = RequestChannel(LocalFiles(), (tmp_path / "state").as_uri())
-    (request,) = DeadLetterRequests(channel, FLOW).find()
+    (request,) = OwnerRequests(channel, FLOW, DeadLetterRequest).find()
     assert (asked, request.ids) == (1, (LARGE,))
     assert "copy 1 dead letters of orders again" in request.event.text
 

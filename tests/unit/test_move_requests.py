@@ -13,7 +13,7 @@ from replication.model import Flow, Position, TopicPartition
 from replication.offsets.moved import MoveTo, Moving
 from replication.state.requests import (
     MoveRequest,
-    MoveRequests,
+    OwnerRequests,
     ask_owner,
     parse_request,
     pending_moves,
@@ -50,7 +50,7 @@ def test_who_has_moved_what_is_told_once(tmp_path: Path) -> None:
     ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked()], "CHG-117")
     there, told = channel(tmp_path.as_uri()), []
     for _ in range(2):  # each search of positions looks anew
-        requests = MoveRequests(there, FLOW)
+        requests = OwnerRequests(there, FLOW, MoveRequest)
         told += requests.events(requests.find())
 
     (event,) = told
@@ -63,7 +63,7 @@ def test_who_has_moved_what_is_told_once(tmp_path: Path) -> None:
 def test_each_partition_has_a_file_that_is_removed_by_itself(tmp_path: Path) -> None:
     other = MoveRequest(TopicPartition("orders", 4), Moving(1, None, "id-1"))
     ask_owner(StateAccess(tmp_path.as_uri()), FLOW, [asked(), other])
-    requests = MoveRequests(channel(tmp_path.as_uri()), FLOW)
+    requests = OwnerRequests(channel(tmp_path.as_uri()), FLOW, MoveRequest)
 
     requests.remove([each for each in requests.find() if each.partition == TP])
 
@@ -83,7 +83,7 @@ def test_what_waits_is_taken_back_and_nothing_of_others(tmp_path: Path) -> None:
     with pytest.raises(StateError, match="cannot take back a request"):
         withdraw_moves(StateAccess((tmp_path / "unreadable").as_uri()), FLOW, TP, 17)
     assert taken_back == [2, 0]
-    left = MoveRequests(channel(tmp_path.as_uri()), FLOW).find()
+    left = OwnerRequests(channel(tmp_path.as_uri()), FLOW, MoveRequest).find()
     assert {(each.partition, each.moving.to) for each in left} == {(TP, 17), (other, 21)}
 
 
@@ -118,7 +118,7 @@ def test_a_file_that_is_no_move_is_passed_over(
     (file,) = (tmp_path / "_control").iterdir()
     file.with_name(f"{file.name.partition('@')[0]}@0").write_text(text)
 
-    (found,) = MoveRequests(channel(tmp_path.as_uri()), FLOW).find()
+    (found,) = OwnerRequests(channel(tmp_path.as_uri()), FLOW, MoveRequest).find()
 
     assert found.moving == asked().moving
     assert len(caplog.messages) == 1

@@ -19,12 +19,10 @@ from replication.model import Flow, NewEvent, Position, TopicPartition
 from replication.offsets.moved import Moving
 from replication.state.requests import (
     AcceptRequest,
-    AcceptRequests,
     MoveRequest,
-    MoveRequests,
     OwnerRequest,
+    OwnerRequests,
     RetryRequest,
-    RetryRequests,
     ask_owner,
     request_retry,
 )
@@ -53,9 +51,9 @@ class Owner:
             log=SimpleNamespace(warning=lambda *_, **__: None),
             metrics=quiet,
             requests=self.channel,
-            accept_requests=AcceptRequests(self.channel, FLOW),
-            move_requests=MoveRequests(self.channel, FLOW),
-            retry_requests=RetryRequests(self.channel, FLOW),
+            accept_requests=OwnerRequests(self.channel, FLOW, AcceptRequest),
+            move_requests=OwnerRequests(self.channel, FLOW, MoveRequest),
+            retry_requests=OwnerRequests(self.channel, FLOW, RetryRequest),
             outages=SimpleNamespace(leaderless=frozenset()),
         )
         self.choice = TopicChoice(context, stored, lambda _: {})
@@ -75,7 +73,7 @@ class Owner:
         return {*self.topics.waiting(), *self.leaderless.waiting()}
 
     def asked(self) -> list[tuple[str, ...]]:
-        return [each.topics for each in RetryRequests(self.channel, FLOW).find()]
+        return [each.topics for each in OwnerRequests(self.channel, FLOW, RetryRequest).find()]
 
     def ask(self, *topics: str) -> None:
         ask_owner(self.access, FLOW, [RetryRequest(topics)], "mended")

@@ -19,7 +19,8 @@ from replication.state.files import LocalFiles
 from replication.state.locks import hold_jobs
 from replication.state.requests import (
     ANYONE,
-    AcceptRequests,
+    AcceptRequest,
+    OwnerRequests,
     StopRequests,
     addressee_of,
     new_path,
@@ -64,7 +65,10 @@ def test_a_folder_that_cannot_be_listed_is_said_once_for_each_kind_and_asks_for_
 ) -> None:
     state_dir = tmp_path.as_uri()
     (tmp_path / "_control").write_text("a file in its place")
-    requests, acceptances = everything(state_dir), AcceptRequests(channel(state_dir), FLOW)
+    requests, acceptances = (
+        everything(state_dir),
+        OwnerRequests(channel(state_dir), FLOW, AcceptRequest),
+    )
 
     assert requests.find() == requests.find() == set()
     assert acceptances.find() == acceptances.find() == []
