@@ -32,6 +32,10 @@ TopicOrPartition = str | TopicPartition
 """An upstream topic, or one of its partitions."""
 
 
+def topic_of(part: TopicOrPartition) -> str:
+    return part if isinstance(part, str) else part.topic
+
+
 Told = tuple[str, str]
 """What is wrong with a topic, in a sentence, and the command that mends it."""
 

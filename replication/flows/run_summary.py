@@ -9,7 +9,7 @@ from datetime import datetime
 
 from replication.errors import ReplicationError
 from replication.figures.lag import utc
-from replication.flows.flow_metrics import Copying, FlowMetrics, TopicOrPartition
+from replication.flows.flow_metrics import Copying, FlowMetrics, TopicOrPartition, topic_of
 from replication.model import Isolation, TopicPartition
 from replication.state.executions import TopicEnd
 
@@ -93,8 +93,7 @@ class RunSummary:
         for tp in self._readable:
             partitions.setdefault(tp.topic, set()).add(tp)
         for part, error in sorted(self.set_aside.items(), key=str):
-            name = part if isinstance(part, str) else part.topic
-            causes.setdefault(name, []).append(str(error))
+            causes.setdefault(topic_of(part), []).append(str(error))
         names = partitions.keys() | causes.keys()
         return tuple(
             self._topic(copying, name, partitions.get(name, set()), causes.get(name, []))

@@ -15,7 +15,7 @@ from replication.figures.observation import (
     GroupFigures,
     TopicFigures,
 )
-from replication.flows.flow_metrics import Figures, Told, TopicOrPartition
+from replication.flows.flow_metrics import Figures, Told, topic_of
 from replication.kafka.api import join_names
 from replication.mm2.filters import excluding
 from replication.model import Flow
@@ -158,7 +158,7 @@ def command(facts: FlowFacts, name: str, options: str = "") -> str:
 def _of_topics(facts: FlowFacts) -> Iterator[Found]:
     yield from _set_aside(facts)
     gone = facts.metrics.gone
-    for name in sorted(gone.keys() - {_topic_of(part) for part in facts.metrics.aside}):
+    for name in sorted(gone.keys() - {topic_of(part) for part in facts.metrics.aside}):
         yield "topic-gone", name, *gone[name]
     for topic in facts.topics:
         name = topic.topic
@@ -194,15 +194,11 @@ def _of_topics(facts: FlowFacts) -> Iterator[Found]:
         yield "offsets-given-up", None, text, command(facts, "events", "--kind jumped --since 1d")
 
 
-def _topic_of(part: TopicOrPartition) -> str:
-    return part if isinstance(part, str) else part.topic
-
-
 def _set_aside(facts: FlowFacts) -> Iterator[Found]:
     """Yields the topics that are set aside; what repeats for each partition is said once."""
     topics = defaultdict[str, list[ReplicationError]](list)
     for part, error in facts.metrics.aside.items():
-        topics[_topic_of(part)].append(error)
+        topics[topic_of(part)].append(error)
     for name, errors in topics.items():
         count = sum(error.partitions or 1 for error in errors)
         some = f"{count} partitions: " if count > 1 else ""

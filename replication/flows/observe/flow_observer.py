@@ -25,7 +25,7 @@ from replication.figures.observation import (
 )
 from replication.figures.registry import BOUNDED, WHOLE_FLOW, names_at
 from replication.flows.context import FlowContext
-from replication.flows.flow_metrics import Copying, Figures, GroupRound
+from replication.flows.flow_metrics import Copying, Figures, GroupRound, topic_of
 from replication.flows.observe.clocks import SkewOf
 from replication.flows.observe.conditions import RECENT_SECONDS, Conditions, FlowFacts
 from replication.flows.publisher import LEASED, look_at
@@ -310,7 +310,7 @@ class TopicLooks:
             by_topic[one.tp.topic].append(one)
         reasons: dict[str, str] = {}
         for part, error in metrics.aside.items():
-            reasons.setdefault(part if isinstance(part, str) else part.topic, str(error))
+            reasons.setdefault(topic_of(part), str(error))
         self._gone = metrics.gone.keys() - reasons.keys()
         reasons |= {name: metrics.gone[name][0] for name in self._gone}
         names = sorted(by_topic.keys() | reasons.keys())

@@ -13,7 +13,7 @@ from replication.backoff import Backoff
 from replication.errors import ClusterError, FlowError, GuardError, ReplicationError
 from replication.figures.observation import DOCTOR
 from replication.flows.context import FlowContext, Identity
-from replication.flows.flow_metrics import TopicOrPartition
+from replication.flows.flow_metrics import TopicOrPartition, topic_of
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.resume import Acceptances
 from replication.kafka.api import join_names
@@ -605,8 +605,7 @@ class TopicChoice:
 
 def _parts_of(retry: RetryRequest, aside: Collection[TopicOrPartition]) -> set[TopicOrPartition]:
     """Returns what *retry* asks for of what is set aside."""
-    names = {part: part if isinstance(part, str) else part.topic for part in aside}
-    return {part for part, name in names.items() if name in retry.topics or not retry.topics}
+    return {part for part in aside if topic_of(part) in retry.topics or not retry.topics}
 
 
 def refusal_errors(
