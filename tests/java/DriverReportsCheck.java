@@ -24,6 +24,7 @@ final class DriverReportsCheck {
     checkNumbers();
     checkThrottled();
     checkSilence();
+    checkOpen();
     checkHeld();
     checkAbandoned();
     checkLimits();
@@ -42,7 +43,7 @@ final class DriverReportsCheck {
     for (String line :
         new String[] {"1\t0", "1\t0\t", "1\t0\t" + stale, "1\t0\t" + next.token + "x"}) {
       try {
-        next.driver.receive("executor\t" + line + "\nflow\tA->B\t0\t0\n");
+        next.driver.receive("executor\t" + line + "\nbusy\tA->B#1\t0\t0\n");
         check(false, "answered " + line);
       } catch (SecurityException refused) {
         check(DriverReports.mayWrite("A->B", DriverReports.now()).isEmpty(), "a stranger is known");
@@ -107,9 +108,9 @@ final class DriverReportsCheck {
     DriverReportsCheck now = new DriverReportsCheck(60_000);
     DriverReports.open(GENERATION);
     String tag = DriverReports.tagOf(GENERATION);
-    now.report(1, 1, "flow\tA->B\t5\t1", "runs\t" + tag + '\t' + RUNS);
-    now.report(1, 1, "flow\tA->B\t5\t1", "runs\t" + tag + '\t' + RUNS);
-    now.report(1, 0, "flow\tA->B\t0\t0");
+    now.report(1, 1, "busy\tA->B#1\t5\t1", "runs\t" + tag + '\t' + RUNS);
+    now.report(1, 1, "busy\tA->B#1\t5\t1", "runs\t" + tag + '\t' + RUNS);
+    now.report(1, 0, "busy\tA->B#1\t0\t0");
     check(DriverReports.take(GENERATION, 6).equals("runs\t" + RUNS), "a report that comes again");
     check(now.mayWrite(0).contains("has 5 records in flight and runs 1 tasks"), "a late report");
     new DriverReportsCheck(60_000);
@@ -160,21 +161,38 @@ final class DriverReportsCheck {
     now.report(1, 2);
     check(now.mayWrite(since).equals("executor 2 has not reported yet"), "the other one");
     now.report(2, 1);
-    now.report(2, 2, "flow\tA->B\t0\t1", "flow\tC->B\t7\t7");
+    now.report(2, 2, "busy\tA->B#1\t0\t1", "busy\tC->B#1\t7\t7");
     check(
         now.mayWrite(since).equals("executor 2 has 0 records in flight and runs 1 tasks"),
         "a task");
-    now.report(2, 3, "flow\tA->B\t1\t0");
+    now.report(2, 3, "busy\tA->B#1\t1\t0");
     check(
         now.mayWrite(since).equals("executor 2 has 1 records in flight and runs 0 tasks"),
         "a record");
-    now.report(2, 4, "flow\tA->B\t0\t0", "flow\tC->B\t7\t7");
+    now.report(2, 4, "busy\tA->B#1\t0\t0", "busy\tC->B#1\t7\t7");
     check(now.mayWrite(since).isEmpty(), "another flow's records");
-    now.report(2, 5, "flow\tA->B\t3\t0");
+    now.report(2, 5, "busy\tA->B#1\t3\t0");
     check(!now.mayWrite(since).isEmpty(), "records again");
-    now.report(2, 6, "flow\tC->B\t7\t7");
+    now.report(2, 6, "busy\tC->B#1\t7\t7");
     check(now.mayWrite(since).isEmpty(), "a flow that the newest report does not name");
     check(!DriverReports.mayWrite("C->B", since).isEmpty(), "are those of that flow");
+  }
+
+  /** What is open goes on beside those that somebody waits for, and each counts by itself. */
+  private static void checkOpen() {
+    DriverReportsCheck now = new DriverReportsCheck(60_000);
+    DriverReports.open("A->B#2");
+    now.report(1, 0);
+    long since = DriverReports.now();
+    now.report(1, 1);
+    now.report(1, 2, "busy\tA->B#2\t5\t1", "busy\tA->B#1\t3\t0", "held\tA->B#2\tt\t0");
+    check(now.mayWrite(since).endsWith("has 3 records in flight and runs 0 tasks"), "the stopped");
+    check(DriverReports.held("A->B", since).isEmpty(), "nobody has said where those are");
+    check(DriverReports.figures("A->B").contains("\t8\t1\t1\n"), "a flow's figures");
+    now.report(1, 3, "busy\tA->B#2\t5\t1");
+    check(now.mayWrite(since).isEmpty(), "the open one may write");
+    DriverReports.close("A->B#2");
+    check(!now.mayWrite(since).isEmpty(), "it is stopped as well");
   }
 
   /** Where the only records in flight are, once each executor has said it and runs no task. */
@@ -184,15 +202,15 @@ final class DriverReportsCheck {
     now.report(2, 0);
     long since = DriverReports.now();
     check(DriverReports.held("A->B", since).isEmpty(), "nobody has reported yet");
-    now.report(1, 1, "flow\tA->B\t5\t0", "held\tA->B\tt\t0");
-    now.report(1, 2, "flow\tA->B\t5\t0", "held\tA->B\tt\t0", "held\tA->B\tt\t1");
+    now.report(1, 1, "busy\tA->B#1\t5\t0", "held\tA->B#1\tt\t0");
+    now.report(1, 2, "busy\tA->B#1\t5\t0", "held\tA->B#1\tt\t0", "held\tA->B#1\tt\t1");
     check(DriverReports.held("A->B", since).isEmpty(), "the other one has not reported yet");
     now.report(2, 1);
-    now.report(2, 2, "flow\tA->B\t1\t0");
+    now.report(2, 2, "busy\tA->B#1\t1\t0");
     check(DriverReports.held("A->B", since).isEmpty(), "the other one does not say where");
-    now.report(2, 3, "flow\tA->B\t1\t1", "held\tA->B\tt\t2");
+    now.report(2, 3, "busy\tA->B#1\t1\t1", "held\tA->B#1\tt\t2");
     check(DriverReports.held("A->B", since).isEmpty(), "the other one runs a task");
-    now.report(2, 4, "flow\tA->B\t1\t0", "flow\tC->B\t7\t0", "held\tA->B\tt\t2");
+    now.report(2, 4, "busy\tA->B#1\t1\t0", "busy\tC->B#1\t7\t0", "held\tA->B#1\tt\t2");
     check(DriverReports.held("A->B", since).equals("t\t0\nt\t1\nt\t2"), "all partitions");
     check(DriverReports.held("C->B", since).isEmpty(), "another flow");
     now.report(1, 3);
@@ -204,11 +222,12 @@ final class DriverReportsCheck {
   /** Each executor is told to give up what a flow has in flight, until nothing of it is. */
   private static void checkAbandoned() {
     DriverReportsCheck now = new DriverReportsCheck(60_000);
-    now.report(1, 0, "flow\tA->B\t5\t0");
+    now.report(1, 0, "busy\tA->B#1\t5\t0");
     long since = DriverReports.now();
     DriverReports.abandon("A->B");
-    check(now.report(1, 1, "flow\tA->B\t5\t0").toString().endsWith("\nabandon\tA->B"), "the order");
-    now.report(1, 2, "flow\tA->B\t2\t0");
+    check(
+        now.report(1, 1, "busy\tA->B#1\t5\t0").toString().endsWith("\nabandon\tA->B"), "the order");
+    now.report(1, 2, "busy\tA->B#1\t2\t0");
     check(!now.mayWrite(since).isEmpty(), "two records are left");
     check(now.report(1, 3).toString().endsWith("\nabandon\tA->B"), "the order stays");
     check(now.mayWrite(since).isEmpty(), "none is left");
@@ -289,12 +308,12 @@ final class DriverReportsCheck {
   private static void checkUnheard() throws InterruptedException {
     DriverReportsCheck now = new DriverReportsCheck(LEASE_MS);
     long heard = System.nanoTime();
-    now.report(1, 0, "flow\tA->B\t5\t1");
+    now.report(1, 0, "busy\tA->B#1\t5\t1");
     check(
         awaitSilence(now, 0) - heard >= (LEASE_MS + 1_000) * 1_000_000L, "the lease, and a second");
     DriverReportsCheck local = new DriverReportsCheck(-1_001);
-    local.report(ExecutorReports.LOCAL, 0, "flow\tA->B\t5\t1");
-    local.report(1, 0, "flow\tA->B\t5\t1");
+    local.report(ExecutorReports.LOCAL, 0, "busy\tA->B#1\t5\t1");
+    local.report(1, 0, "busy\tA->B#1\t5\t1");
     check(
         local.mayWrite(0).equals("executor driver has 5 records in flight and runs 1 tasks"),
         "local mode");

@@ -11,6 +11,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.UUID;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Predicate;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.plugin.DriverPlugin;
 import org.apache.spark.api.plugin.PluginContext;
@@ -51,9 +52,22 @@ public final class DriverReports implements DriverPlugin {
     private long heardAt = System.nanoTime();
     private long heardBefore = heardAt;
     private boolean isLost;
-    private final Map<String, long[]> busy = new HashMap<>(); // flow: records, tasks
-    private final Map<String, Set<String>> held = new HashMap<>(); // flow: partitions
+    private final Map<String, long[]> busy = new HashMap<>(); // generation: records, tasks
+    private final Map<String, Set<String>> held = new HashMap<>(); // generation: partitions
     private final Map<String, Long> throttled = new TreeMap<>(); // client.id: milliseconds
+
+    /** The records in flight and the tasks of the generations that fit. */
+    private long[] busy(Predicate<String> fits) {
+      long[] sum = {0, 0};
+      busy.forEach(
+          (generation, own) -> {
+            if (fits.test(generation)) {
+              sum[0] += own[0];
+              sum[1] += own[1];
+            }
+          });
+      return sum;
+    }
   }
 
   private static final class Runs {
@@ -90,7 +104,10 @@ public final class DriverReports implements DriverPlugin {
     return runs == null ? generation : runs.token + '\t' + generation;
   }
 
-  /** Lets go of a generation; what is reported of it afterwards is dropped. */
+  /**
+   * Lets go of a generation, which has been stopped. What is reported of its records afterwards is
+   * dropped, and {@link #mayWrite} waits for it.
+   */
   public static synchronized void close(String generation) {
     RUNS.remove(generation);
     WantedSchemas.close(generation);
@@ -126,7 +143,8 @@ public final class DriverReports implements DriverPlugin {
 
   /**
    * Which executors may still write for {@code flow}; empty once all have reported, after {@code
-   * since}, that nothing of it is running or in flight, or must have ended.
+   * since}, that nothing of it is running or in flight, or must have ended. Its generations that
+   * are open go on meanwhile, and write to other partitions.
    */
   public static synchronized String mayWrite(String flow, long since) {
     long now = System.nanoTime();
@@ -162,8 +180,11 @@ public final class DriverReports implements DriverPlugin {
         continue;
       }
       boolean isHeard = !executor.isLost && executor.heardBefore - since > 0;
-      Set<String> own = executor.held.getOrDefault(flow, Set.of());
-      if (!isHeard || own.isEmpty() || executor.busy.get(flow)[1] > 0) {
+      Predicate<String> isStopped = stopped(flow);
+      Set<String> own = new TreeSet<>();
+      executor.held.forEach(
+          (generation, at) -> own.addAll(isStopped.test(generation) ? at : Set.of()));
+      if (!isHeard || own.isEmpty() || executor.busy(isStopped)[1] > 0) {
         return "";
       }
       found.addAll(own);
@@ -180,6 +201,12 @@ public final class DriverReports implements DriverPlugin {
     return EXECUTORS.values().stream()
         .filter(executor -> lives(executor, now))
         .allMatch(executor -> executor.heardBefore - since > 0);
+  }
+
+  /** Whether a generation is one of {@code flow} that nothing has open. */
+  private static Predicate<String> stopped(String flow) {
+    return generation ->
+        PartitionCopy.flowOf(generation).equals(flow) && !RUNS.containsKey(generation);
   }
 
   private static boolean lives(Executor executor, long now) {
@@ -203,10 +230,10 @@ public final class DriverReports implements DriverPlugin {
       if (lives(executor, now)) {
         living++;
         silent = Math.max(silent, now - executor.heardAt);
-        long[] own = executor.busy.getOrDefault(flow, new long[2]);
+        long[] own = executor.busy(one -> PartitionCopy.flowOf(one).equals(flow));
         busy[0] += own[0];
         busy[1] += own[1];
-        tasks += executor.busy.values().stream().mapToLong(each -> each[1]).sum();
+        tasks += executor.busy(one -> true)[1];
         executor.throttled.forEach((client, millis) -> throttled.merge(client, millis, Math::max));
       }
     }
@@ -246,8 +273,8 @@ public final class DriverReports implements DriverPlugin {
     if (executor.heardBefore - since <= 0) { // the last report may have been made before
       return "has not reported yet";
     }
-    long[] busy = executor.busy.get(flow);
-    if (busy == null || (busy[0] == 0 && busy[1] == 0)) {
+    long[] busy = executor.busy(stopped(flow));
+    if (busy[0] == 0 && busy[1] == 0) {
       return "";
     }
     return "has " + busy[0] + " records in flight and runs " + busy[1] + " tasks";
@@ -357,7 +384,7 @@ public final class DriverReports implements DriverPlugin {
       WantedSchemas.heard(id, fields[1], fields[2] + '\t' + fields[3]);
       return;
     }
-    if (fields[0].equals("flow")) {
+    if (fields[0].equals("busy")) {
       executor.busy.put(
           fields[1], new long[] {Long.parseLong(fields[2]), Long.parseLong(fields[3])});
       return;

@@ -26,16 +26,16 @@ import replication.source.SharedConsumers;
  * hook flushes the producers and may wait for a broker forever. The driver counts the same time
  * from the last report it got, which is never earlier, and lets nobody else write before.
  *
- * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code flow
- * name records tasks} with the records in flight and the tasks running, then {@code held flow topic
- * partition} for what is in flight while the driver waits, {@code limited flow version limit;...}
- * as {@link Throttle} says what has passed, {@code throttled milliseconds client.id} for clients
- * that a quota holds back, {@code schema} and {@code left} as {@link SchemaIds#report} for records
- * that wait for an id of a schema, then {@code runs token generation topic partition
- * srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation topic partition
- * bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic partition latency
- * transfer} as {@link Durations}, and {@code rejected token generation topic partition offset
- * text}. The driver takes nothing without the tokens that it gave out.
+ * <p>A report is lines of tab-separated fields: {@code executor id number token}, then {@code busy
+ * generation records tasks} with the records in flight and the tasks running, then {@code held
+ * generation topic partition} for what is in flight while the driver waits, {@code limited flow
+ * version limit;...} as {@link Throttle} says what has passed, {@code throttled milliseconds
+ * client.id} for clients that a quota holds back, {@code schema} and {@code left} as {@link
+ * SchemaIds#report} for records that wait for an id of a schema, then {@code runs token generation
+ * topic partition srcFrom,srcUntil,tgtFrom,count;... sync,...}, {@code copied token generation
+ * topic partition bytes,newestTimestamp,newestOfSource}, {@code timed token generation topic
+ * partition latency transfer} as {@link Durations}, and {@code rejected token generation topic
+ * partition offset text}. The driver takes nothing without the tokens that it gave out.
  */
 public final class ExecutorReports implements ExecutorPlugin {
   static final String INTERVAL = "interval.ms";
@@ -196,7 +196,7 @@ public final class ExecutorReports implements ExecutorPlugin {
 
   /** Gives up what {@code flow} has in flight, unless the next generation has begun already. */
   private static void abandon(String flow) {
-    if (!tasks().containsKey(flow)) {
+    if (tasks().keySet().stream().map(PartitionCopy::flowOf).noneMatch(flow::equals)) {
       KeptProducers.abandon(flow);
     }
   }
@@ -205,20 +205,20 @@ public final class ExecutorReports implements ExecutorPlugin {
     StringBuilder lines = new StringBuilder();
     lines.append("executor\t").append(context.executorID()).append('\t').append(number++);
     lines.append('\t').append(token).append('\n');
-    // Counted before the runs are taken: a flow without records in flight has all runs reported.
+    // Counted before the runs are taken: a generation with nothing in flight has all runs reported.
     Map<String, Long> tasks = tasks();
     Map<String, Long> records = new TreeMap<>();
-    tasks.keySet().forEach(flow -> records.put(flow, 0L));
+    tasks.keySet().forEach(generation -> records.put(generation, 0L));
     PreserveTimestamps.forEachBusy(copy -> copy.countInto(records));
     records.forEach(
-        (flow, count) ->
+        (generation, count) ->
             lines
-                .append("flow\t")
-                .append(flow)
+                .append("busy\t")
+                .append(generation)
                 .append('\t')
                 .append(count)
                 .append('\t')
-                .append(tasks.getOrDefault(flow, 0L))
+                .append(tasks.getOrDefault(generation, 0L))
                 .append('\n'));
     quotaWaits.appendTo(lines);
     if (isAwaited) {
@@ -246,7 +246,7 @@ public final class ExecutorReports implements ExecutorPlugin {
     Map<String, Long> tasks = new TreeMap<>();
     for (TaskContext task : TASKS) {
       String generation = task.getLocalProperty(PreserveTimestamps.GENERATION);
-      tasks.merge(PartitionCopy.flowOf(generation), 1L, Long::sum);
+      tasks.merge(PartitionCopy.nameOf(generation), 1L, Long::sum);
     }
     return tasks;
   }

@@ -82,10 +82,15 @@ public final class PartitionCopy {
     return inFlight == 0 && count == 0 && (rejection == null || isTold);
   }
 
+  /** A generation without its token: {@code A->B#7} of what tags a task. */
+  public static String nameOf(String tag) {
+    return tag.substring(tag.indexOf('\t') + 1);
+  }
+
   /** The flow of a generation: {@code A->B} of {@code A->B#7}, before which a token may stand. */
   public static String flowOf(String generation) {
-    int from = generation.indexOf('\t') + 1;
-    return generation.substring(from, Math.max(from, generation.lastIndexOf('#')));
+    String name = nameOf(generation);
+    return name.substring(0, Math.max(0, name.lastIndexOf('#')));
   }
 
   private static long numberOf(String generation) {
@@ -262,14 +267,15 @@ public final class PartitionCopy {
   /** The flow and its unacknowledged records, by {@code sum}. */
   public synchronized void countInto(Map<String, Long> sum) {
     if (!flow.isEmpty()) {
-      sum.merge(flow, (long) inFlight, Long::sum);
+      sum.merge(nameOf(generation), (long) inFlight, Long::sum);
     }
   }
 
-  /** Appends the flow and the partition if records are in flight, unless tasks of the flow run. */
+  /** Appends generation and partition if records are in flight, unless tasks of that one run. */
   public synchronized void reportHeld(StringBuilder lines, Set<String> running) {
-    if (inFlight > 0 && !flow.isEmpty() && !running.contains(flow)) {
-      lines.append("held\t").append(flow).append('\t').append(partition.topic());
+    String name = nameOf(generation);
+    if (inFlight > 0 && !flow.isEmpty() && !running.contains(name)) {
+      lines.append("held\t").append(name).append('\t').append(partition.topic());
       lines.append('\t').append(partition.partition()).append('\n');
     }
   }
