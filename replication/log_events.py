@@ -187,6 +187,7 @@ Event = Literal[
     "topic_prepared",
     "topic_refresh_failed",
     "topics_changed",
+    "topics_isolated",
     "topics_left_out",
     "topics_looked_at",
     "topics_not_found",

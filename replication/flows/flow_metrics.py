@@ -333,6 +333,15 @@ class FlowMetrics:
         """Notes that the loop has just taken all that executors have reported."""
         self._copying = replace(self._copying, looked_at=time.monotonic())
 
+    def leave(self, number: int, topics: Collection[str]) -> None:
+        """Notes that generation *number* has ended, and that no other one copies *topics*."""
+        old = self._copying
+        self._copying = replace(
+            old,
+            generations=tuple(each for each in old.generations if each != number),
+            topics={name: copy for name, copy in old.topics.items() if name not in topics},
+        )
+
     def end(self) -> None:
         """Notes that the loop has ended all generations; positions and sums stay."""
         self._copying = replace(self._copying, generations=(), tasks={}, topics={})

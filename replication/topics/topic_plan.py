@@ -259,23 +259,28 @@ class TopicPlan:
     def with_codecs(self, codecs: Mapping[str, str]) -> "TopicPlan":
         return replace(self, codecs=codecs)
 
-    def by_codec(self, most: int | None = None) -> "list[TopicPlan]":
+    def by_codec(
+        self, most: int | None = None, *, apart: Collection[str] = ()
+    ) -> "list[TopicPlan]":
         """Returns the plan in parts, each with one codec of copies; that with most topics first.
 
-        Beyond *most* parts, topics join the first one and get its codec.
+        The topics *apart* are in parts of their own. Beyond *most* parts, topics join the first one
+        and get its codec.
         """
         names = defaultdict(list)
-        for topic, codec in self.codecs.items():
-            names[codec].append(topic)
+        for topic in self.topics:
+            names[self.codecs.get(topic, ""), topic in apart].append(topic)
         if len(names) <= 1:
             return [self]
         parts = sorted(names.items(), key=lambda item: (-len(item[1]), item[0]))
         joined = [topic for _, topics in parts[max(1, most or len(parts)) :] for topic in topics]
-        (codec, topics), *others = parts[: max(1, most or len(parts))]
-        split = [(codec, [*topics, *joined]), *others]
+        (first, topics), *others = parts[: max(1, most or len(parts))]
+        split = [(first, [*topics, *joined]), *others]
         return [
-            self.without(self.topics.keys() - set(part)).with_codecs(dict.fromkeys(part, codec))
-            for codec, part in split
+            self.without(self.topics.keys() - set(part)).with_codecs(
+                dict.fromkeys(part, codec) if codec else {}
+            )
+            for (codec, _), part in split
         ]
 
     def and_more(self, other: "TopicPlan") -> "TopicPlan":

@@ -67,6 +67,19 @@ def test_a_plan_without_codecs_is_one_part() -> None:
     assert plan.by_codec() == [plan]
 
 
+@pytest.mark.parametrize(
+    ("most", "expected"),
+    [(None, ["ab", "d", "c"]), (3, ["ab", "d", "c"]), (2, ["abc", "d"]), (1, ["abcd"])],
+)
+def test_topics_apart_have_a_part_of_their_own_while_there_is_room(
+    most: int | None, expected: list[str]
+) -> None:
+    plan = plan_of({"a": "zstd", "b": "zstd", "c": "zstd", "d": "lz4"})
+
+    parts = plan.by_codec(most, apart="c")
+    assert ["".join(part.topics) for part in parts] == expected
+
+
 def test_another_codec_is_another_plan_and_no_addition() -> None:
     plan, other = plan_of({"t": "zstd"}), plan_of({"t": "lz4", "u": "lz4"})
     more = plan_of({"t": "zstd", "u": "lz4"})

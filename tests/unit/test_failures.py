@@ -8,6 +8,7 @@ from replication.flows.replicate.failures import (
     PASSING,
     QueryError,
     UnexplainedError,
+    blamed_topics,
     decisive,
     explain,
     explained,
@@ -16,6 +17,7 @@ from replication.flows.replicate.failures import (
 from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
 from replication.spark.causes import FAILURE, Cause
+from replication.topics.topic_plan import TopicPlan
 
 FLOW = Flow("A", "B")
 ERRORS = "org.apache.kafka.common.errors"
@@ -322,3 +324,40 @@ def test_of_two_queries_the_one_that_is_explained_says_why() -> None:
         assert decisive([known, left_behind]) is known
     assert decisive([rejected, lost]) is rejected, "in their order otherwise"
     assert decisive([left_behind]) is left_behind
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        pytest.param(
+            rejection(FLOW, {TopicPartition("a", 1): RecordRejection(5, "TooLarge: 1 MB")}), "a",
+            id="rejected",
+        ),
+        pytest.param(explained(FLOW, UNREADABLE, "Exception"), "", id="not of this query"),
+        pytest.param(
+            explained(FLOW, [Cause((FAILURE,), "NULL", record=(TopicPartition("b", 0), 9))], "E"),
+            "b",
+            id="undecided",
+        ),
+        pytest.param(explain(FLOW, RuntimeError("any")), "bc", id="somebody's transform"),
+        pytest.param(explained(FLOW, kafka("RecordTooLargeException", "1 MB"), "E"), "", id="?"),
+        pytest.param(
+            explained(FLOW, [ABORTED, Cause(("java.lang.OutOfMemoryError",), "")], "E"), "",
+            id="the machine",
+        ),
+    ],
+)  # fmt: skip
+def test_the_topics_that_may_be_to_blame_are_those_that_the_error_names(
+    error: QueryError, expected: str
+) -> None:
+    """If it names none, they are all that have transforms; and none if it may be any topic."""
+    plan = TopicPlan(
+        topics={name: f"A.{name}" for name in "abc"},
+        create=(),
+        grow={},
+        partitions=tuple(TopicPartition(name, 0) for name in "abc"),
+        source_ids={},
+        transforms={"b": (), "c": ()},
+    )
+
+    assert blamed_topics(error, plan) == set(expected)

@@ -15,6 +15,7 @@ from replication.model import Flow, TopicPartition
 from replication.offsets.pending import RecordRejection
 from replication.spark.causes import Cause, causes_of
 from replication.spark.kafka_options import INTERCEPTOR
+from replication.topics.topic_plan import TopicPlan
 
 # What a machine lacked when a query failed there, and the next step.
 #
@@ -129,6 +130,16 @@ class QueryError(FlowError):
 
 class UnexplainedError(QueryError):
     """A query failed for what nobody knows: an expression of a transform may have thrown."""
+
+
+def blamed_topics(error: QueryError, plan: TopicPlan) -> frozenset[str]:
+    """Returns the topics of *plan* one of whose records may be to blame; empty if any may be."""
+    if error.machine:
+        return frozenset()
+    if isinstance(error, UnexplainedError):
+        return frozenset(plan.transforms)
+    named = (*error.rejected, *error.unreadable, *error.undecided)
+    return frozenset(tp.topic for tp in named) & plan.topics.keys()
 
 
 @dataclass(frozen=True, slots=True)

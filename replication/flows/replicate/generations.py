@@ -218,6 +218,7 @@ class Generations:
         self._requests = context.write_requests
         self._asked: dict[str, int] = {}  # by request: the look that checks what was copied by then
         self._ends = context.metrics.ends
+        self._failed: Generation | None = None
 
     @property
     def whole(self) -> TopicPlan:
@@ -282,17 +283,28 @@ class Generations:
         return is_reported(self._context.spark) and moved.isdisjoint(back)
 
     def start(
-        self, plan: TopicPlan, positions: Mapping[TopicPartition, Position], number: int
+        self,
+        plan: TopicPlan,
+        positions: Mapping[TopicPartition, Position],
+        number: int,
+        *,
+        later: int = 0,
     ) -> int:
-        """Starts one more, or one for each codec, as a producer has one; returns the last number.
+        """Starts one more, or several; returns the last number.
 
+        Each codec has one, as a producer does, and so have topics with transforms: a record that
+        cannot be transformed ends its query, and no other topic is to wait for the next one.
         They replicate *plan*, nothing of which the others do; *number* is that of the first one.
+        They leave room for as many *later* ones.
         """
-        parts = plan.by_codec(self._tasks.most_more(self.mode, self._readings))
+        is_heartbeats, apart = self._context.config.policy.is_heartbeats_topic, plan.transforms
+        if self.mode == "drain" or all(map(is_heartbeats, plan.topics.keys() - apart.keys())):
+            apart = {}  # nobody would gain by one query more
+        parts = plan.by_codec(self._tasks.most_more(self.mode, self._readings), apart=apart)
         if any(plan.codecs[name] != codec for part in parts for name, codec in part.codecs.items()):
             self._context.log.warning("codecs_joined", generations=len(parts))
         for place, part in enumerate(parts):
-            self._start(part, positions, number + place, later=len(parts) - place - 1)
+            self._start(part, positions, number + place, later=later + len(parts) - place - 1)
         return number + len(parts) - 1
 
     def _start(
@@ -393,14 +405,40 @@ class Generations:
         ended = [generation for generation, _ in self._running if not generation.is_running]
         for generation in ended:
             if generation.failures():
+                self._failed = generation
                 flow, rejected = self._context.config.flow, generation.rejected()
                 raise decisive([explain(flow, each, rejected) for each in generation.failures()])
         for generation, _ in self._running:
             # Spark's sink looks at an answer with the next record of its task, or at the end of
             # the batch: in Real-Time Mode a record that nothing follows would wait for that
             if rejected := generation.rejected_so_far:
+                self._failed = generation
                 raise rejection(self._context.config.flow, rejected)
         return len(ended) == len(self._running)
+
+    @property
+    def failed(self) -> TopicPlan:
+        """What the one replicates whose error `have_ended` has just raised."""
+        return self.plan.only(() if self._failed is None else self._failed.plan.partitions)
+
+    def end_failed(self) -> dict[TopicPartition, Position] | None:
+        """Ends the one that has failed, as `close` does all; None if it cannot end alone."""
+        failed, self._failed = self._failed, None
+        if (
+            failed is None
+            or self.mode == "drain"
+            or not is_reported(self._context.spark)  # nobody else knows whose records are in flight
+            or not self._paused.isdisjoint(failed.plan.partitions)
+        ):
+            return None
+        place = next(n for n, (each, _) in enumerate(self._running) if each is failed)
+        del self._running[place], self._readings[place]
+        positions = failed.close()
+        self.extend(self.plan.only(set(self.plan.partitions) - set(failed.plan.partitions)))
+        metrics = self._context.metrics
+        metrics.leave(failed.number, failed.plan.topics.keys() - self.plan.topics.keys())
+        metrics.reads(self._readings)
+        return positions
 
     def check_idle(self, held_back: OpenTransactions, now: float) -> None:
         """Looks at the partitions that do not move; see `IdlePartitions` and *held_back*."""

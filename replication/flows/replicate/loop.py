@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from math import inf
 from threading import Event
 from typing import Literal
 
@@ -18,7 +19,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.catch_up import CatchUpGoal
 from replication.flows.replicate.choose import SelectionReport, TopicChoice
 from replication.flows.replicate.dead_letters import DeadLetters
-from replication.flows.replicate.failures import QueryError, spark_errors
+from replication.flows.replicate.failures import QueryError, blamed_topics, spark_errors
 from replication.flows.replicate.generations import Admitted, FlowTasks, Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
 from replication.flows.replicate.maintain import maintained_tables
@@ -30,10 +31,12 @@ from replication.flows.replicate.resume import settle_positions
 from replication.flows.replicate.schemas import kept_schemas
 from replication.flows.replicate.try_alone import Windows, copy_lost, copy_up_to_rejected, try_alone
 from replication.flows.replicate.warm import held_records
+from replication.kafka.api import join_names
 from replication.model import Position, TopicPartition
 from replication.offsets.runs import ProgressGapError
 from replication.positions.expire import describe_old_records
-from replication.positions.measure import give_up_in_flight
+from replication.positions.find import Found
+from replication.positions.measure import InFlight, give_up_in_flight
 from replication.state.claim import NoLeaseAnswerError
 from replication.state.lease import Lease, LeaseLostError
 from replication.state.table_reader import Anchor
@@ -139,6 +142,9 @@ def with_news(
 
 GenerationEnding = Literal["stopped", "drained", "changed"]
 
+LOOK_AGAIN_SECONDS = 5
+"""After a look that a cluster did not answer, while topics wait for it."""
+
 IDLE_CHECK_SECONDS = 60
 LAST_CHECK_SECONDS = 2
 """The same while an operator waits for the end: of a partition at a marker, the check says so."""
@@ -228,7 +234,7 @@ class _FlowLoop:
         self._notes = StartNotes(context)
         self._heartbeats = HeartbeatCopies(context)
         self._held = frozenset[TopicPartition]()  # remote ones with records of earlier generations
-        self._has_gone = False  # topics of the last plan, so that a refresh is due at once
+        self._look_at = inf  # when topics are looked at next, as some are gone or were let go
         self._selection = SelectionReport(context)
         self._map_writer = MapWriter(context)
         self._number = self._map_writer.last_generation
@@ -335,8 +341,12 @@ class _FlowLoop:
             pace.look(had_news=running.had_news or running.mode == "drain")
             if running.have_copied or time.monotonic() >= idle_at:
                 self._context.head_start.end(self._flow)
-            if running.have_ended():
-                return "drained"
+            try:
+                if running.have_ended():
+                    return "drained"
+            except QueryError as error:
+                if stopped or not self._go_on_without(running, error):
+                    raise
             if stopped:
                 return "stopped"
             if self._is_outdated(running):
@@ -344,9 +354,8 @@ class _FlowLoop:
             self._steer.record(self._number)
             self._choice.try_now(running.take_lost_aside())
             is_due = config.refresh_topics_enabled and time.monotonic() >= refresh_at
-            is_due = is_due or self._goal.is_due or self._has_gone
+            is_due = is_due or self._goal.is_due or time.monotonic() >= self._look_at
             if is_due or self._steer.is_due or self._choice.has_retry():
-                self._has_gone = False
                 self._context.metrics.rest()
                 if not self._follow(running):
                     return "changed"
@@ -382,22 +391,73 @@ class _FlowLoop:
     def _follow(self, running: Generations) -> bool:
         """Looks at the topics again, and starts what is new; false if *running* must end for it."""
         self._steer.look(is_running=True)
+        awaited, self._look_at = self._look_at, inf
         try:
             refreshed = self._choice.plan(running.plan)
             self._goal.note(refreshed)
-            is_same = refreshed.fingerprint == running.plan.fingerprint
-            if not is_same and not self._add(running, refreshed):
-                return False
+            if refreshed.fingerprint != running.plan.fingerprint:
+                self._context.log.info("topics_changed")
+                try:
+                    if not self._add(running, refreshed):
+                        return False
+                except QueryError as error:
+                    new = refreshed.without(running.plan.topics)
+                    if not (error.is_alone and self._recover_beside(error, refreshed, new)):
+                        raise
             self._steer.follow(refreshed, self._number)
         except ClusterError as error:
             self._choice.postpone()
             self._goal.postpone()
+            if awaited < inf:
+                self._look_at = time.monotonic() + LOOK_AGAIN_SECONDS
             self._context.log.warning("topic_refresh_failed", text=error)
         return True
 
-    def _add(self, running: Generations, refreshed: TopicPlan) -> bool:
-        """Starts a generation for what *refreshed* has more; false if it has not only more."""
-        self._context.log.info("topics_changed")
+    def _go_on_without(self, running: Generations, error: QueryError) -> bool:
+        """Lets all topics go on but those that may be to blame for *error*, which ended a query.
+
+        Whatever else that query has copied gets a new one at once. What is to blame is set aside,
+        or comes back as a new topic does, to be tried alone or behind a dead letter: its next
+        failure ends a query of its own. Returns false if all must end.
+        """
+        whole = running.plan
+        blamed = blamed_topics(error, running.failed)
+        rest = whole.without(blamed)
+        ended = running.end_failed() if blamed and rest.partitions else None
+        if ended is None:
+            return False
+        self._context.metrics.rest()
+        self._context.log.warning("topics_isolated", text=f"{join_names(blamed)}: {error}")
+        self._lease.check()
+        self._remember(whole, ended)
+        if not self._add(running, rest, "reported", later=1):
+            self._plan = whole  # the error is about one of its topics
+            return False
+        self._plan = rest
+        return self._recover_beside(error, whole, whole.without(rest.topics))
+
+    def _recover_beside(self, error: QueryError, plan: TopicPlan, stopped: TopicPlan) -> bool:
+        """Recovers from *error* while all of *plan* but *stopped* is copied; false if it cannot."""
+        blamed = blamed_topics(error, stopped)
+        if not blamed:
+            return False
+        self._look_at = time.monotonic()
+        self._recovery.recover(error, plan, stopped.without(stopped.topics.keys() - blamed))
+        return True
+
+    def _add(
+        self,
+        running: Generations,
+        refreshed: TopicPlan,
+        in_flight: InFlight = "nothing",
+        *,
+        later: int = 0,
+    ) -> bool:
+        """Starts a generation for what *refreshed* has more; false if it has not only more.
+
+        *in_flight* may be what a generation has left that ended alone. There will be room for so
+        many *later* ones.
+        """
         added = running.steer(refreshed, self._steer.leaves_out)
         if added is not None and not added.partitions:
             return True
@@ -405,30 +465,23 @@ class _FlowLoop:
         if added is None or not has_room or self._held & {*added.copies.values()}:
             return False
         self._number += 1
-        with spark_errors(self._flow):
-            located = settle_positions(
-                self._context,
-                added,
-                self._map_writer,
-                self._number,
-                "nothing",
-                copy_lost=partial(self._copy_lost, added),
-            )
-        self._remember(added, located.positions)
-        note_ends(self._context, added.partitions)
-        if located.refused or located.gone:
+        located = self._locate(added, in_flight)
+        if located.refused or located.gone or located.held:
             return False
         self._plan = refreshed  # an error is about one of its topics
         names = refreshed.topics.keys() - added.topics.keys()
         self._map_writer.topics.record(refreshed.without(names), self._number)
         if self._try_alone(added, located.positions):
-            return False
-        self._notes.say_added(added)
+            located = self._locate(added, "reported")
+            if located.refused or located.gone or located.held:
+                return False
         self._choice.rejoin(added)
         self._lease.check()
         running.extend(refreshed)
-        if added.partitions:
-            self._number = running.start(added, located.positions, self._number)
+        for tp in added.partitions:
+            self._map_writer.rejected.pop(tp, None)
+        self._number = running.start(added, located.positions, self._number, later=later)
+        self._notes.say_added(added)
         return True
 
     def _wait_for_topics(self, plan: TopicPlan) -> GenerationEnding:
@@ -455,22 +508,27 @@ class _FlowLoop:
 
     def _find_positions(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
         """Finds the positions of *plan*'s topics; those without any leave the plan."""
+        located = self._locate(plan, self._heartbeats.in_flight)
+        self._held = located.held  # else nothing of the generation before is in flight
+        self._lease.has_settled = not self._held
+        self._plan = self._choice.narrow(plan, located)
+        self._look_at = 0.0 if located.gone else inf
+        return located.positions
+
+    def _locate(self, plan: TopicPlan, in_flight: InFlight) -> Found:
+        """Finds where *plan* resumes, which no query replicates, and remembers it."""
         with spark_errors(self._flow):
             located = settle_positions(
                 self._context,
                 plan,
                 self._map_writer,
                 self._number,
-                self._heartbeats.in_flight,
+                in_flight,
                 copy_lost=partial(self._copy_lost, plan),
             )
-        self._held = located.held  # else nothing of the generation before is in flight
-        self._lease.has_settled = not self._held
         self._remember(plan, located.positions)
         note_ends(self._context, plan.partitions)
-        self._plan = self._choice.narrow(plan, located)
-        self._has_gone = bool(located.gone)
-        return located.positions
+        return located
 
     def _copy_lost(
         self, plan: TopicPlan, windows: Windows, ends: Mapping[TopicPartition, Position]
@@ -486,15 +544,27 @@ class _FlowLoop:
         self._number += has_tried
         return has_tried
 
-    def _find_rejected(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
-        """Finds as `_find_positions` does, after copying a batch up to its rejected record."""
-        positions = self._find_positions(plan)
+    def _find_rejected(
+        self, whole: TopicPlan, blamed: TopicPlan | None
+    ) -> dict[TopicPartition, Position]:
+        """Finds positions after copying a batch up to its rejected record.
+
+        Those of the *whole* plan; or only of what is *blamed*, while the rest of it is copied.
+        """
+        find, plan = self._find_positions, whole
+        if blamed is not None:
+            find, plan = self._find_beside, blamed
+        positions = find(plan)
         self._lease.check()
         self._number += 1
         written, number = self._map_writer, self._number
         if copy_up_to_rejected(self._context, plan, written, positions, number=number):
-            return self._find_positions(plan)
+            return find(plan)
         return positions
+
+    def _find_beside(self, plan: TopicPlan) -> dict[TopicPartition, Position]:
+        self._number += 1  # that of the last one may be running
+        return self._locate(plan, "reported").positions
 
     def _remember(self, plan: TopicPlan, positions: dict[TopicPartition, Position]) -> None:
         for tp, position in positions.items():

@@ -76,14 +76,14 @@ class Standstill:
 FAILURES_IN_A_ROW: Final = 5
 PAUSES: Final = Backoff(first_seconds=2.0, longest_seconds=30.0)
 
-FindPositions = Callable[[TopicPlan], Mapping[TopicPartition, Position]]
+FindPositions = Callable[[TopicPlan, TopicPlan | None], Mapping[TopicPartition, Position]]
 
 
 class Recovery:
     """The failures of one flow.
 
     *find_rejected* finds the positions of a plan at the target's log end, and copies up to the
-    records that the target has rejected.
+    records that the target has rejected; of a part of it, if it is given one.
     """
 
     def __init__(
@@ -107,13 +107,20 @@ class Recovery:
         """Says that the flow makes progress: the next failure is a first one."""
         self._failures = 0
 
-    def recover(self, error: ReplicationError, plan: TopicPlan | None) -> None:
-        """Sets topics aside, waits for a cluster, or waits before the next generation."""
+    def recover(
+        self, error: ReplicationError, plan: TopicPlan | None, blamed: TopicPlan | None = None
+    ) -> None:
+        """Sets topics aside, waits for a cluster, or waits before the next generation.
+
+        No query replicates *plan*; or only *blamed*, a part of it, while the others are copied.
+        """
         refused = self._context.refused_schemas.of(plan.topics if plan else ())
         if not self._choice.put_aside(refused, plan):
-            self._recover(error, plan)
+            self._recover(error, plan, blamed)
 
-    def _recover(self, error: ReplicationError, plan: TopicPlan | None) -> None:
+    def _recover(
+        self, error: ReplicationError, plan: TopicPlan | None, blamed: TopicPlan | None
+    ) -> None:
         if isinstance(error, CallError):
             if self._choice.put_aside(error.rejected, plan):
                 return
@@ -131,8 +138,10 @@ class Recovery:
         if isinstance(error, QueryError) and error.is_denied and plan is not None:
             self._set_denied_aside(error, plan)
         elif isinstance(error, QueryError) and error.is_of_record and plan is not None:
-            self._set_aside(error, plan)
-        elif not (isinstance(error, UnexplainedError) and self._set_throwing_aside(error, plan)):
+            self._set_aside(error, plan, blamed)
+        elif not (
+            isinstance(error, UnexplainedError) and self._set_throwing_aside(error, plan, blamed)
+        ):
             self.pause(error, is_start=plan is None)
 
     def pause(self, error: ReplicationError, *, is_start: bool = False) -> None:
@@ -168,18 +177,21 @@ class Recovery:
             raise ClusterError(f"{error}; {step}") from error
         self.pause(error)
 
-    def _set_throwing_aside(self, error: QueryError, plan: TopicPlan | None) -> bool:
+    def _set_throwing_aside(
+        self, error: QueryError, plan: TopicPlan | None, blamed: TopicPlan | None
+    ) -> bool:
         """Sets the topics aside on whose next record a transform throws; False if there are none.
 
         Spark says only that something threw, so what comes next on each partition is evaluated.
         """
         if plan is None or not plan.transforms:
             return False
-        changed = plan.without(plan.topics.keys() - plan.transforms.keys())
+        stopped = blamed or plan
+        changed = stopped.without(plan.topics.keys() - plan.transforms.keys())
         try:
-            positions = self._find_rejected(plan)
+            positions = self._find_rejected(plan, blamed)
             reasons = rejected_records(self._context, changed, positions)
-            left = self._letters.pass_by(error, plan, positions, reasons)
+            left = self._letters.pass_by(error, stopped, positions, reasons)
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
             return False
@@ -187,19 +199,20 @@ class Recovery:
             return True
         return bool(left) and self._choice.put_aside_topics_of(left, plan)
 
-    def _set_aside(self, error: QueryError, plan: TopicPlan) -> None:
+    def _set_aside(self, error: QueryError, plan: TopicPlan, blamed: TopicPlan | None) -> None:
         """Sets the topics aside that hold a record which cannot be copied.
 
         Finding them writes the last batch's runs to the offset map and may fail in turn. That
         failure is only logged, because *error* is what the operator must act on.
         """
-        reasons = _reasons(self._context.config.flow, error, plan)
+        stopped = blamed or plan
+        reasons = _reasons(self._context.config.flow, error, stopped)
         try:
-            positions = self._find_rejected(plan)
+            positions = self._find_rejected(plan, blamed)
             # what the client cannot read is named already; to read it again would fail
             readable = {tp: at for tp, at in positions.items() if tp not in error.unreadable}
-            reasons |= rejected_records(self._context, plan, readable)
-            left = self._letters.pass_by(error, plan, positions, reasons)
+            reasons |= rejected_records(self._context, stopped, readable)
+            left = self._letters.pass_by(error, stopped, positions, reasons)
             if reasons and not left:
                 return
             reasons = left
