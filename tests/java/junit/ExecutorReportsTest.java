@@ -146,7 +146,7 @@ final class ExecutorReportsTest {
 
     String second = next();
     assertTrue(second.startsWith("executor\tdriver\t1\t"), second);
-    assertTrue(second.contains("\nflow\t" + FLOW + "\t0\t1\n"), second);
+    assertTrue(second.contains("\nbusy\t" + FLOW + "#3\t0\t1\n"), second);
     task.markTaskCompleted(Option.empty());
   }
 
@@ -176,7 +176,7 @@ final class ExecutorReportsTest {
     answers.add("");
     next(); // may have been made before
     answers.add("");
-    assertTrue(next().contains("\nflow\t" + FLOW + "\t0\t1\n"));
+    assertTrue(next().contains("\nbusy\t" + FLOW + "#3\t0\t1\n"));
     assertDoesNotThrow(() -> task.markTaskCompleted(Option.empty()));
     answers.add("");
     next();
