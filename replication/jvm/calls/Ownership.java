@@ -223,7 +223,7 @@ public final class Ownership {
         // Before the poll, which joins again where the answer was that this member is expelled.
         OptionalLong sentAt = answers.take();
         try {
-          poll(joined);
+          poll(joined, sentAt.isPresent());
         } catch (SchemaException | BufferUnderflowException e) {
           // Another member has sent what Kafka's client cannot read. It may leave, or be expelled.
           readNothing(e);
@@ -242,13 +242,18 @@ public final class Ownership {
     }
   }
 
-  private void poll(KafkaConsumer<byte[], byte[]> joined) {
-    if (isSettled()) {
+  private void poll(KafkaConsumer<byte[], byte[]> joined, boolean hasHeard) {
+    if (!isSettled()) {
+      joined.poll(POLL);
+    } else if (hasHeard) {
+      // The answer may have been that the group rebalances. A consumer that subscribes to a pattern
+      // reads metadata before it joins again, for which a poll of no length never waits: the group
+      // would go on without this member, by what it had said as it joined, and name another owner.
+      joined.poll(Duration.ofNanos(turnNanos));
+    } else {
       // Kafka's own thread sends the heartbeats; a poll that waits wakes up for each.
       LockSupport.parkNanos(this, turnNanos);
       joined.poll(Duration.ZERO);
-    } else {
-      joined.poll(POLL);
     }
   }
 

@@ -15,7 +15,7 @@ from py4j.protocol import Py4JJavaError
 from replication.demo.brokers import Broker, BrokerSettings
 from replication.demo.workload import create_topic
 from replication.kafka.jvm import shared_jvm
-from replication.kafka.ownership import QUICK, Member, Ownership
+from replication.kafka.ownership import QUICK, STEADY, Member, Ownership
 from replication.model import Flow
 from replication.spark.kafka_options import OWNER_ONLY
 from replication.state.claim import Claim, LeaseName, join_from
@@ -146,7 +146,9 @@ def test_a_process_with_temporary_files_of_its_own_does_not_displace_the_owner(
         until(lambda: first.look() == "owner", START_SECONDS)
         monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "two"))
         second = stack.enter_context(Claim(name, "hdfs://x/state", join))
-        until(lambda: second.look() == "waiting", START_SECONDS)
+        # Else the group goes on without the owner, and may name the other one.
+        with in_time(STEADY.rebalance / 2, "the owner's joining again"):
+            until(lambda: second.look() == "waiting", START_SECONDS)
 
         assert first.loss() == ""
         assert second.owner.startswith(first.process)
