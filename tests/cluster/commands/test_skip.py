@@ -60,8 +60,11 @@ class Bad:
             create_topic(self.source.bootstrap, f"{topic}-{name}", partitions)
         create_topic(self.target.bootstrap, self.remote(self.topic), partitions, settings)
         send_records(self.source, self.topic, [*numbered(0, 50), record])
-        seldom = {"refresh.topics.interval.seconds": 600, "sync.topic.configs.enabled": False}
-        self.file = write_config(folder, clusters, f"{topic}-.*", seldom, self.flow)
+        more = {"refresh.topics.interval.seconds": 600, "sync.topic.configs.enabled": False}
+        if case is TOO_OLD:
+            # else some of what follows the record may be in a batch of its own, before the others
+            more["producer.override.batch.size"] = 1
+        self.file = write_config(folder, clusters, f"{topic}-.*", more, self.flow)
         self.config = load_config(str(self.file)).flows[0]
 
     def remote(self, topic: str) -> str:

@@ -89,7 +89,9 @@ def test_a_remote_topic_that_somebody_else_creates_again_loses_nothing(
 
     assert kinds(flow.tables) == ["started-over", "started-over"]
     rows = [row for row in stored(flow.tables, "events") if row.kind == "started-over"]
-    assert {row.partition for row in rows if "records are repeated" in row.text} == {0}
+    said = {row.partition for row in rows if "records are repeated" in row.text}
+    # None were written to the new topic where a look came before the first of them.
+    assert said == ({0} if copied(clusters, topic_name) > 300 else set())
 
 
 @pytest.mark.guarantee
