@@ -144,6 +144,11 @@ class Found:
         return {**self.resumed, **{tp: runs[-1].end for tp, runs in written.items()}}
 
     @property
+    def is_whole(self) -> bool:
+        """Whether all partitions resume, and nothing that an earlier query sent is on its way."""
+        return not (self.refused or self.gone or self.held)
+
+    @property
     def unmatched(self) -> dict[TopicPartition, int]:
         """Target log ends at which comparing records has found nothing: only a change can help."""
         causes = {"unmatched", "foreign-records"}

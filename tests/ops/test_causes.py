@@ -110,6 +110,8 @@ def accept(mirror: Watched, topic: str) -> None:
 
 
 def test_a_topic_that_was_created_again_is_set_aside_until_it_is_accepted(mirror: Watched) -> None:
+    given_up = partial(mirror.figure, "given_up_offsets_total", cause="source-recreated")
+    before = given_up() or 0  # other tests of this mirror accept such a topic as well
     topic, group = created_again(mirror, "again"), "again"
     mirror.until_fires("GroupPositionOld", group=group)
     assert topic in replication("groups", mirror.file).stdout
@@ -119,7 +121,7 @@ def test_a_topic_that_was_created_again_is_set_aside_until_it_is_accepted(mirror
     accept(mirror, topic)
     mirror.until_fires("RecordsGivenUp", cause="source-recreated")
     mirror.until_clear("TopicSetAside", topic=topic)
-    assert mirror.figure("given_up_offsets_total", cause="source-recreated") == NEW
+    assert given_up() == before + NEW
     assert topic in replication("events", mirror.file, "--kind", "jumped").stdout
     send(mirror.source, topic, 1, NEW)
     mirror.until_copied(topic, OLD + NEW)

@@ -8,7 +8,7 @@ from replication.flows.replicate.failures import (
     PASSING,
     QueryError,
     UnexplainedError,
-    blamed_topics,
+    blamed_part,
     decisive,
     explain,
     explained,
@@ -356,8 +356,8 @@ def test_the_topics_that_may_be_to_blame_are_those_that_the_error_names(
         create=(),
         grow={},
         partitions=tuple(TopicPartition(name, 0) for name in "abc"),
-        source_ids={},
+        source_ids={name: f"id of {name}" for name in "abc"},
         transforms={"b": (), "c": ()},
     )
 
-    assert blamed_topics(error, plan) == set(expected)
+    assert set(blamed_part(error, plan).topics) == set(expected)

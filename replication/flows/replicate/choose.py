@@ -398,14 +398,9 @@ class TopicChoice:
             if name in on_source or copy in on_target
         }
 
-    def put_aside_topics_of(
-        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan
-    ) -> bool:
-        """Sets topics aside whose next record cannot be copied; False if none other is left."""
-        if not plan.without(topics_of(reasons)).topics:
-            return False
+    def put_aside_topics_of(self, reasons: Mapping[TopicPartition, BadRecord]) -> None:
+        """Sets topics aside whose next record cannot be copied."""
         self._topics.add(bad_record_errors(self._flow, reasons))
-        return True
 
     def rejoin(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""

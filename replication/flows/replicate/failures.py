@@ -132,14 +132,16 @@ class UnexplainedError(QueryError):
     """A query failed for what nobody knows: an expression of a transform may have thrown."""
 
 
-def blamed_topics(error: QueryError, plan: TopicPlan) -> frozenset[str]:
-    """Returns the topics of *plan* one of whose records may be to blame; empty if any may be."""
+def blamed_part(error: QueryError, plan: TopicPlan) -> TopicPlan:
+    """Returns *plan* for the topics one of whose records may be to blame; empty if any may be."""
     if error.machine:
-        return frozenset()
-    if isinstance(error, UnexplainedError):
-        return frozenset(plan.transforms)
-    named = (*error.rejected, *error.unreadable, *error.undecided)
-    return frozenset(tp.topic for tp in named) & plan.topics.keys()
+        blamed = set[str]()
+    elif isinstance(error, UnexplainedError):
+        blamed = {*plan.transforms}
+    else:
+        named = (*error.rejected, *error.unreadable, *error.undecided)
+        blamed = {tp.topic for tp in named}
+    return plan.without(plan.topics.keys() - blamed)
 
 
 @dataclass(frozen=True, slots=True)

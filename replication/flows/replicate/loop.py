@@ -19,7 +19,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.catch_up import CatchUpGoal
 from replication.flows.replicate.choose import SelectionReport, TopicChoice
 from replication.flows.replicate.dead_letters import DeadLetters
-from replication.flows.replicate.failures import QueryError, blamed_topics, spark_errors
+from replication.flows.replicate.failures import QueryError, blamed_part, spark_errors
 from replication.flows.replicate.generations import Admitted, FlowTasks, Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
 from replication.flows.replicate.maintain import maintained_tables
@@ -401,9 +401,10 @@ class _FlowLoop:
                     if not self._add(running, refreshed):
                         return False
                 except QueryError as error:
-                    new = refreshed.without(running.plan.topics)
-                    if not (error.is_alone and self._recover_beside(error, refreshed, new)):
+                    blamed = blamed_part(error, refreshed.without(running.plan.topics))
+                    if not (error.is_alone and blamed.topics):
                         raise
+                    self._recover_beside(error, blamed)
             self._steer.follow(refreshed, self._number)
         except ClusterError as error:
             self._choice.postpone()
@@ -421,29 +422,26 @@ class _FlowLoop:
         failure ends a query of its own. Returns false if all must end.
         """
         whole = running.plan
-        blamed = blamed_topics(error, running.failed)
-        rest = whole.without(blamed)
-        ended = running.end_failed() if blamed and rest.partitions else None
+        blamed = blamed_part(error, running.failed)
+        rest = whole.without(blamed.topics)
+        ended = running.end_failed() if blamed.topics and rest.partitions else None
         if ended is None:
             return False
         self._context.metrics.rest()
-        self._context.log.warning("topics_isolated", text=f"{join_names(blamed)}: {error}")
+        self._context.log.warning("topics_isolated", text=f"{join_names(blamed.topics)}: {error}")
         self._lease.check()
         self._remember(whole, ended)
         if not self._add(running, rest, "reported", later=1):
             self._plan = whole  # the error is about one of its topics
             return False
         self._plan = rest
-        return self._recover_beside(error, whole, whole.without(rest.topics))
-
-    def _recover_beside(self, error: QueryError, plan: TopicPlan, stopped: TopicPlan) -> bool:
-        """Recovers from *error* while all of *plan* but *stopped* is copied; false if it cannot."""
-        blamed = blamed_topics(error, stopped)
-        if not blamed:
-            return False
-        self._look_at = time.monotonic()
-        self._recovery.recover(error, plan, stopped.without(stopped.topics.keys() - blamed))
+        self._recover_beside(error, blamed)
         return True
+
+    def _recover_beside(self, error: QueryError, blamed: TopicPlan) -> None:
+        """Recovers from *error*, for which only *blamed* is to blame, while others are copied."""
+        self._look_at = time.monotonic()
+        self._recovery.recover(error, blamed, is_beside=True)
 
     def _add(
         self,
@@ -466,14 +464,14 @@ class _FlowLoop:
             return False
         self._number += 1
         located = self._locate(added, in_flight)
-        if located.refused or located.gone or located.held:
+        if not located.is_whole:
             return False
         self._plan = refreshed  # an error is about one of its topics
         names = refreshed.topics.keys() - added.topics.keys()
         self._map_writer.topics.record(refreshed.without(names), self._number)
         if self._try_alone(added, located.positions):
             located = self._locate(added, "reported")
-            if located.refused or located.gone or located.held:
+            if not located.is_whole:
                 return False
         self._choice.rejoin(added)
         self._lease.check()
@@ -544,16 +542,9 @@ class _FlowLoop:
         self._number += has_tried
         return has_tried
 
-    def _find_rejected(
-        self, whole: TopicPlan, blamed: TopicPlan | None
-    ) -> dict[TopicPartition, Position]:
-        """Finds positions after copying a batch up to its rejected record.
-
-        Those of the *whole* plan; or only of what is *blamed*, while the rest of it is copied.
-        """
-        find, plan = self._find_positions, whole
-        if blamed is not None:
-            find, plan = self._find_beside, blamed
+    def _find_rejected(self, plan: TopicPlan, *, is_beside: bool) -> dict[TopicPartition, Position]:
+        """Finds *plan*'s positions after copying a batch up to its rejected record."""
+        find = self._find_beside if is_beside else self._find_positions
         positions = find(plan)
         self._lease.check()
         self._number += 1

@@ -1,9 +1,9 @@
 """Does what lets the next generation of a flow succeed after an error, or gives up."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from threading import Event
-from typing import Final
+from typing import Final, Protocol
 
 from replication.backoff import Backoff
 from replication.errors import ClusterError, ReplicationError
@@ -14,6 +14,7 @@ from replication.flows.replicate.failures import QueryError, UnexplainedError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Position, TopicPartition
 from replication.positions.expire import BadRecord, rejected_records, transform_advice
+from replication.positions.find import topics_of
 from replication.positions.measure import UnsettledError
 from replication.topics.topic_plan import TopicPlan
 
@@ -76,14 +77,20 @@ class Standstill:
 FAILURES_IN_A_ROW: Final = 5
 PAUSES: Final = Backoff(first_seconds=2.0, longest_seconds=30.0)
 
-FindPositions = Callable[[TopicPlan, TopicPlan | None], Mapping[TopicPartition, Position]]
+
+class FindPositions(Protocol):
+    """Of a plan that no query replicates; others are copied meanwhile if *is_beside*."""
+
+    def __call__(
+        self, plan: TopicPlan, *, is_beside: bool
+    ) -> Mapping[TopicPartition, Position]: ...
 
 
 class Recovery:
     """The failures of one flow.
 
     *find_rejected* finds the positions of a plan at the target's log end, and copies up to the
-    records that the target has rejected; of a part of it, if it is given one.
+    records that the target has rejected.
     """
 
     def __init__(
@@ -108,19 +115,17 @@ class Recovery:
         self._failures = 0
 
     def recover(
-        self, error: ReplicationError, plan: TopicPlan | None, blamed: TopicPlan | None = None
+        self, error: ReplicationError, plan: TopicPlan | None, *, is_beside: bool = False
     ) -> None:
         """Sets topics aside, waits for a cluster, or waits before the next generation.
 
-        No query replicates *plan*; or only *blamed*, a part of it, while the others are copied.
+        No query replicates *plan*; others are copied meanwhile if *is_beside*.
         """
         refused = self._context.refused_schemas.of(plan.topics if plan else ())
         if not self._choice.put_aside(refused, plan):
-            self._recover(error, plan, blamed)
+            self._recover(error, plan, is_beside=is_beside)
 
-    def _recover(
-        self, error: ReplicationError, plan: TopicPlan | None, blamed: TopicPlan | None
-    ) -> None:
+    def _recover(self, error: ReplicationError, plan: TopicPlan | None, *, is_beside: bool) -> None:
         if isinstance(error, CallError):
             if self._choice.put_aside(error.rejected, plan):
                 return
@@ -138,9 +143,11 @@ class Recovery:
         if isinstance(error, QueryError) and error.is_denied and plan is not None:
             self._set_denied_aside(error, plan)
         elif isinstance(error, QueryError) and error.is_of_record and plan is not None:
-            self._set_aside(error, plan, blamed)
+            self._set_aside(error, plan, is_beside=is_beside)
         elif not (
-            isinstance(error, UnexplainedError) and self._set_throwing_aside(error, plan, blamed)
+            isinstance(error, UnexplainedError)
+            and plan is not None
+            and self._set_throwing_aside(error, plan, is_beside=is_beside)
         ):
             self.pause(error, is_start=plan is None)
 
@@ -177,54 +184,59 @@ class Recovery:
             raise ClusterError(f"{error}; {step}") from error
         self.pause(error)
 
-    def _set_throwing_aside(
-        self, error: QueryError, plan: TopicPlan | None, blamed: TopicPlan | None
-    ) -> bool:
+    def _set_throwing_aside(self, error: QueryError, plan: TopicPlan, *, is_beside: bool) -> bool:
         """Sets the topics aside on whose next record a transform throws; False if there are none.
 
         Spark says only that something threw, so what comes next on each partition is evaluated.
         """
-        if plan is None or not plan.transforms:
+        if not plan.transforms:
             return False
-        stopped = blamed or plan
-        changed = stopped.without(plan.topics.keys() - plan.transforms.keys())
+        changed = plan.without(plan.topics.keys() - plan.transforms.keys())
         try:
-            positions = self._find_rejected(plan, blamed)
+            positions = self._find_rejected(plan, is_beside=is_beside)
             reasons = rejected_records(self._context, changed, positions)
-            left = self._letters.pass_by(error, stopped, positions, reasons)
+            left = self._letters.pass_by(error, plan, positions, reasons)
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
             return False
         if reasons and not left:
             return True
-        return bool(left) and self._choice.put_aside_topics_of(left, plan)
+        return bool(left) and self._put_aside_topics_of(left, plan, is_beside=is_beside)
 
-    def _set_aside(self, error: QueryError, plan: TopicPlan, blamed: TopicPlan | None) -> None:
+    def _set_aside(self, error: QueryError, plan: TopicPlan, *, is_beside: bool) -> None:
         """Sets the topics aside that hold a record which cannot be copied.
 
         Finding them writes the last batch's runs to the offset map and may fail in turn. That
         failure is only logged, because *error* is what the operator must act on.
         """
-        stopped = blamed or plan
-        reasons = _reasons(self._context.config.flow, error, stopped)
+        reasons = _reasons(self._context.config.flow, error, plan)
         try:
-            positions = self._find_rejected(plan, blamed)
+            positions = self._find_rejected(plan, is_beside=is_beside)
             # what the client cannot read is named already; to read it again would fail
             readable = {tp: at for tp, at in positions.items() if tp not in error.unreadable}
-            reasons |= rejected_records(self._context, stopped, readable)
-            left = self._letters.pass_by(error, stopped, positions, reasons)
+            reasons |= rejected_records(self._context, plan, readable)
+            left = self._letters.pass_by(error, plan, positions, reasons)
             if reasons and not left:
                 return
             reasons = left
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
-        if not reasons or not self._choice.put_aside_topics_of(reasons, plan):
+        if not reasons or not self._put_aside_topics_of(reasons, plan, is_beside=is_beside):
             lines = [f"\n  - {text}" for text, _ in reasons.values()]
             errors = bad_record_errors(self._context.config.flow, reasons)
             named = {topic: each for topic, each in errors.items() if each.command}
             self._context.metrics.set_aside(named)  # so the flow's last word has the commands
             lines += [f"\n    To leave it out: {each.command}" for each in named.values()]
             raise QueryError("".join([str(error), *lines]), is_final=True) from error
+
+    def _put_aside_topics_of(
+        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan, *, is_beside: bool
+    ) -> bool:
+        """Sets topics aside whose next record cannot be copied; False if none other is left."""
+        if not is_beside and not plan.without(topics_of(reasons)).topics:
+            return False
+        self._choice.put_aside_topics_of(reasons)
+        return True
 
 
 def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, BadRecord]:
