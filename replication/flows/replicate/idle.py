@@ -8,8 +8,11 @@ leader for as long as it takes.
 """
 
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
+
+from py4j.protocol import Py4JError
 
 from replication.config.limits import Limit
 from replication.flows.context import FlowContext
@@ -58,6 +61,16 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
     if are_news and waits:
         await_heard(context.spark, HEAR_SECONDS)
     context.tables.record_events(context.config.flow, _news(context, before))
+
+
+def lift_limits(context: FlowContext) -> None:
+    """Takes back what the executors were told, once the flow ends.
+
+    They go by a flow's name, and may outlive it: the next one of that name may have no limit.
+    """
+    if context.metrics.limits:
+        with suppress(Py4JError):  # without the JVM nobody sends
+            set_limits(context.jvm, context.config.flow, ())
 
 
 def _news(context: FlowContext, before: tuple[Limit, ...]) -> Iterator[NewEvent]:

@@ -22,6 +22,7 @@ from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, blamed_part, spark_errors
 from replication.flows.replicate.generations import Admitted, FlowTasks, Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
+from replication.flows.replicate.idle import lift_limits
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.open_transactions import LeftBehind
@@ -209,6 +210,7 @@ def _replicate_as_owner(
             with maintained_tables(owner, stop), kept_schemas(owner, stop):
                 return _FlowLoop(owner, admitted, stop, lease, standstill).run()
         finally:
+            lift_limits(context)
             context.metrics.turn_to("ended")
             context.live_map.detach()
 

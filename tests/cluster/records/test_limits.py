@@ -145,3 +145,21 @@ def test_a_partition_that_waits_for_its_limit_has_not_stalled(
     assert while_limited < 6
     assert limits_of(flow) == ["limited", "limit-ended"]
     assert_equal(clusters, topic_name)
+
+
+def test_a_limit_ends_with_the_flow_that_had_it(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """The next one of that name has none. Under the old one, its second record would wait 100 s."""
+    create_topic(clusters[0].bootstrap, topic_name, 2)
+    send_bytes(clusters, topic_name, 6, size=100_000)
+    limited = {**SELDOM, "replication.limit.bytes.per.second": "1KB"}
+    first = RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name, limited), "realtime")
+    first.until(lambda: copied(clusters, topic_name) >= 1 and waits_for_limit(first.context))
+    first.stop()
+    while_limited = copied(clusters, topic_name)
+
+    RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name), "drain").join()
+
+    assert while_limited < 6
+    assert_equal(clusters, topic_name)
