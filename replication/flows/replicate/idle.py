@@ -8,11 +8,8 @@ leader for as long as it takes.
 """
 
 from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-
-from py4j.protocol import Py4JError
 
 from replication.config.limits import Limit
 from replication.flows.context import FlowContext
@@ -24,6 +21,7 @@ from replication.spark.acknowledged import (
     await_heard,
     is_reported,
     limit_uses,
+    pause_partitions,
     set_limits,
 )
 from replication.topics.topic_plan import TopicPlan
@@ -63,14 +61,16 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
     context.tables.record_events(context.config.flow, _news(context, before))
 
 
-def lift_limits(context: FlowContext) -> None:
-    """Takes back what the executors were told, once the flow ends.
+def forget_ended(context: FlowContext) -> None:
+    """Takes back what executors were told for a flow of this name that has ended.
 
-    They go by a flow's name, and may outlive it: the next one of that name may have no limit.
+    They go by the name, and the driver's JVM may outlive a flow, and the Python that ran it: this
+    one may have no limit, and be paused nowhere.
     """
-    if context.metrics.limits:
-        with suppress(Py4JError):  # without the JVM nobody sends
-            set_limits(context.jvm, context.config.flow, ())
+    flow = context.config.flow
+    if is_reported(context.spark):
+        set_limits(context.jvm, flow, ())
+        pause_partitions(context.spark, flow, ())
 
 
 def _news(context: FlowContext, before: tuple[Limit, ...]) -> Iterator[NewEvent]:

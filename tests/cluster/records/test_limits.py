@@ -10,6 +10,7 @@ from replication.demo.workload import ProducedRecord, create_topic
 from replication.flows.replicate.idle import IdlePartitions, waits_for_limit
 from replication.model import Mode, Position, TopicPartition
 from replication.offsets.pending import PendingRuns
+from replication.spark.acknowledged import pause_partitions
 from replication.upkeep.prepare import prepare_topics
 from tests.support.flows import RunningFlow, flow_config
 from tests.support.gate.clock import Limit as TimeLimit
@@ -162,4 +163,20 @@ def test_a_limit_ends_with_the_flow_that_had_it(
     RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name), "drain").join()
 
     assert while_limited < 6
+    assert_equal(clusters, topic_name)
+
+
+def test_a_flow_goes_by_nothing_that_was_told_for_one_that_was_killed(
+    spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
+) -> None:
+    """On platforms the driver's JVM outlives the Python that has said it."""
+    create_topic(clusters[0].bootstrap, topic_name, 2)
+    send_bytes(clusters, topic_name, 6)
+    config = flow_config(*clusters, topic_name)
+    pause_partitions(spark, config.flow, [TopicPartition(topic_name, 0)])
+
+    flow = RunningFlow(spark, tmp_path, config, "realtime")
+    flow.until(lambda: copied(clusters, topic_name) == 6)
+    flow.stop()
+
     assert_equal(clusters, topic_name)
