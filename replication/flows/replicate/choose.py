@@ -398,9 +398,17 @@ class TopicChoice:
             if name in on_source or copy in on_target
         }
 
-    def put_aside_topics_of(self, reasons: Mapping[TopicPartition, BadRecord]) -> None:
-        """Sets topics aside whose next record cannot be copied."""
+    def put_aside_topics_of(
+        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan, *, is_beside: bool
+    ) -> bool:
+        """Sets topics aside whose next record cannot be copied; False if none other is left.
+
+        Others than those of *plan* are copied if *is_beside*.
+        """
+        if not is_beside and not plan.without(topics_of(reasons)).topics:
+            return False
         self._topics.add(bad_record_errors(self._flow, reasons))
+        return True
 
     def rejoin(self, plan: TopicPlan) -> None:
         """Says that the topics of *plan* are replicated from now on."""

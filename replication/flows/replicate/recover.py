@@ -14,7 +14,6 @@ from replication.flows.replicate.failures import QueryError, UnexplainedError
 from replication.kafka.diagnosis import CallError
 from replication.model import Flow, Position, TopicPartition
 from replication.positions.expire import BadRecord, rejected_records, transform_advice
-from replication.positions.find import topics_of
 from replication.positions.measure import UnsettledError
 from replication.topics.topic_plan import TopicPlan
 
@@ -201,7 +200,7 @@ class Recovery:
             return False
         if reasons and not left:
             return True
-        return bool(left) and self._put_aside_topics_of(left, plan, is_beside=is_beside)
+        return bool(left) and self._choice.put_aside_topics_of(left, plan, is_beside=is_beside)
 
     def _set_aside(self, error: QueryError, plan: TopicPlan, *, is_beside: bool) -> None:
         """Sets the topics aside that hold a record which cannot be copied.
@@ -221,22 +220,13 @@ class Recovery:
             reasons = left
         except ReplicationError as second:
             self._context.log.warning("rejected_records_not_found", text=second)
-        if not reasons or not self._put_aside_topics_of(reasons, plan, is_beside=is_beside):
+        if not reasons or not self._choice.put_aside_topics_of(reasons, plan, is_beside=is_beside):
             lines = [f"\n  - {text}" for text, _ in reasons.values()]
             errors = bad_record_errors(self._context.config.flow, reasons)
             named = {topic: each for topic, each in errors.items() if each.command}
             self._context.metrics.set_aside(named)  # so the flow's last word has the commands
             lines += [f"\n    To leave it out: {each.command}" for each in named.values()]
             raise QueryError("".join([str(error), *lines]), is_final=True) from error
-
-    def _put_aside_topics_of(
-        self, reasons: Mapping[TopicPartition, BadRecord], plan: TopicPlan, *, is_beside: bool
-    ) -> bool:
-        """Sets topics aside whose next record cannot be copied; False if none other is left."""
-        if not is_beside and not plan.without(topics_of(reasons)).topics:
-            return False
-        self._choice.put_aside_topics_of(reasons)
-        return True
 
 
 def _reasons(flow: Flow, error: QueryError, plan: TopicPlan) -> dict[TopicPartition, BadRecord]:

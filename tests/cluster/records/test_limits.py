@@ -40,6 +40,16 @@ def send_bytes(clusters: Clusters, topic: str, count: int, size: int = SIZE) -> 
     send_records(clusters[0], topic, records)
 
 
+def held_up(spark: SparkSession, folder: Path, clusters: Clusters, topic: str) -> RunningFlow:
+    """A flow that copies six records; its limit holds up the second one for 100 s."""
+    create_topic(clusters[0].bootstrap, topic, 2)
+    send_bytes(clusters, topic, 6, size=100_000)
+    settings = {**SELDOM, "replication.limit.bytes.per.second": "1KB"}
+    flow = RunningFlow(spark, folder, flow_config(*clusters, topic, settings), "realtime")
+    flow.until(lambda: copied(clusters, topic) >= 1 and waits_for_limit(flow.context))
+    return flow
+
+
 def limits_of(flow: RunningFlow) -> list[str]:
     """The events about limits, and any that says a partition has stalled."""
     return [
@@ -126,15 +136,10 @@ def test_a_limit_of_a_topic_holds_up_no_other_topic_of_the_same_task(
 def test_a_partition_that_waits_for_its_limit_has_not_stalled(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    """The second record waits for 100 s, until the limit ends."""
-    create_topic(clusters[0].bootstrap, topic_name, 2)
-    send_bytes(clusters, topic_name, 6, size=100_000)
-    settings = {**SELDOM, "replication.limit.bytes.per.second": "1KB"}
-    config = flow_config(*clusters, topic_name, settings)
-    flow = RunningFlow(spark, tmp_path, config, "realtime")
-    flow.until(lambda: copied(clusters, topic_name) >= 1 and waits_for_limit(flow.context))
+    """The second record waits until the limit ends."""
+    flow = held_up(spark, tmp_path, clusters, topic_name)
     context, tp = flow.context, TopicPartition(topic_name, 0)
-    idle = IdlePartitions(context, prepare_topics(config, context.source, context.target))
+    idle = IdlePartitions(context, prepare_topics(flow.config, context.source, context.target))
     pending = PendingRuns({tp: Position(1, 1)})
     for now in (0, 60, 119, 120, 180, 600):
         idle.check(pending, now)
@@ -151,13 +156,8 @@ def test_a_partition_that_waits_for_its_limit_has_not_stalled(
 def test_a_limit_ends_with_the_flow_that_had_it(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
-    """The next one of that name has none. Under the old one, its second record would wait 100 s."""
-    create_topic(clusters[0].bootstrap, topic_name, 2)
-    send_bytes(clusters, topic_name, 6, size=100_000)
-    limited = {**SELDOM, "replication.limit.bytes.per.second": "1KB"}
-    first = RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name, limited), "realtime")
-    first.until(lambda: copied(clusters, topic_name) >= 1 and waits_for_limit(first.context))
-    first.stop()
+    """The next one of that name has none. Under the old one, its second record would wait."""
+    held_up(spark, tmp_path, clusters, topic_name).stop()
     while_limited = copied(clusters, topic_name)
 
     RunningFlow(spark, tmp_path, flow_config(*clusters, topic_name), "drain").join()
