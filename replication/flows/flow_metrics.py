@@ -147,7 +147,7 @@ class FlowMetrics:
         ends: Where logs of the source ended when they were last looked at; empty if nobody looks.
         losses: Why the target does not keep what the source keeps, by topic.
         gone: What became of topics that were deleted, or created again, and are not copied since.
-        limits: The limits in force, as the executors were told last.
+        limits: The limits in force, as the executors were told last; None if they never were.
         told_limits: Those of them that cover a running topic, in the order of the executors' JVM.
     """
 
@@ -161,7 +161,7 @@ class FlowMetrics:
         self.ends: Mapping[TopicPartition, int] = {}
         self.losses: Mapping[str, Told] = {}
         self.gone: Mapping[str, Told] = {}
-        self.limits: tuple[Limit, ...] = ()
+        self.limits: tuple[Limit, ...] | None = None
         self.told_limits: tuple[Limit, ...] = ()
         self._said = set[str]()
 

@@ -287,14 +287,15 @@ def set_limits(
     return bool(java_class(jvm, DRIVER_REPORTS).limit(str(flow), "\n".join(lines)))
 
 
-def pause_partitions(spark: SparkSession, flow: Flow, partitions: Iterable[TopicPartition]) -> None:
+def pause_partitions(spark: SparkSession, flow: Flow, partitions: Iterable[TopicPartition]) -> bool:
     """Lets no task of *flow* read *partitions* from now on; takes back what was said before.
 
     For flows with the shared source. Executors hear of it with their next report, within half a
-    second.
+    second. Returns whether it is news.
     """
     lines = "".join(f"{tp.topic}\t{tp.partition}\n" for tp in sorted(partitions))
-    java_class(spark._jvm, "replication.plugin.Pauses").pause(str(flow), lines)  # noqa: SLF001
+    pauses = java_class(spark._jvm, "replication.plugin.Pauses")  # noqa: SLF001
+    return bool(pauses.pause(str(flow), lines))
 
 
 def limit_uses(jvm: Any, flow: Flow) -> list[LimitUse]:  # noqa: ANN401 - as above

@@ -36,15 +36,18 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
     """Tells the executors the limits in force, as far as these are news; they hear it in 0.5 s.
 
     Each is told for those of the running topics that it covers, so a generation that brings other
-    topics calls this as well.
+    topics calls this as well. The first one takes back what they were told for a flow of this name
+    that has ended: they go by the name, and the driver's JVM may outlive a flow, and its Python.
     """
     limits, metrics = context.config.limits, context.metrics
-    if not limits and not metrics.limits:
+    is_first = metrics.limits is None
+    if not (limits or metrics.limits or is_first):
         return
     if not is_reported(context.spark):
-        named = ", ".join(map(str, limits))
-        text = f"{context.config.flow} is not limited to {named}: {NOT_REPORTED}"
-        context.log.error("limit_refused", text=text)
+        if limits:
+            named = ", ".join(map(str, limits))
+            text = f"{context.config.flow} is not limited to {named}: {NOT_REPORTED}"
+            context.log.error("limit_refused", text=text)
         return
     running = metrics.look().copying.topics
     covered = [
@@ -53,24 +56,14 @@ def apply_limits(context: FlowContext, *, waits: bool = False) -> None:
     ]
     told = [(limit, topics) for limit, topics in covered if topics or limit.topics is None]
     are_news = set_limits(context.jvm, context.config.flow, told)
-    before = metrics.limits
+    if is_first:
+        are_news |= pause_partitions(context.spark, context.config.flow, ())
+    before = metrics.limits or ()
     metrics.limits = limits
     metrics.told_limits = tuple(limit for limit, _ in told)
     if are_news and waits:
         await_heard(context.spark, HEAR_SECONDS)
     context.tables.record_events(context.config.flow, _news(context, before))
-
-
-def forget_ended(context: FlowContext) -> None:
-    """Takes back what executors were told for a flow of this name that has ended.
-
-    They go by the name, and the driver's JVM may outlive a flow, and the Python that ran it: this
-    one may have no limit, and be paused nowhere.
-    """
-    flow = context.config.flow
-    if is_reported(context.spark):
-        set_limits(context.jvm, flow, ())
-        pause_partitions(context.spark, flow, ())
 
 
 def _news(context: FlowContext, before: tuple[Limit, ...]) -> Iterator[NewEvent]:

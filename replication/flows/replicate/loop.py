@@ -22,7 +22,6 @@ from replication.flows.replicate.dead_letters import DeadLetters
 from replication.flows.replicate.failures import QueryError, blamed_part, spark_errors
 from replication.flows.replicate.generations import Admitted, FlowTasks, Generations
 from replication.flows.replicate.heartbeat_copies import HeartbeatCopies
-from replication.flows.replicate.idle import forget_ended
 from replication.flows.replicate.maintain import maintained_tables
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.open_transactions import LeftBehind
@@ -206,7 +205,6 @@ def _replicate_as_owner(
         lease.has_settled = has_settled
         context.requests.read_changes(context.config.flow)  # what is paused is so from the start
         owner = replace(context, tables=context.tables.guarded(lease.check))
-        forget_ended(owner)
         try:
             with maintained_tables(owner, stop), kept_schemas(owner, stop):
                 return _FlowLoop(owner, admitted, stop, lease, standstill).run()

@@ -18,17 +18,15 @@ public final class Pauses {
   /**
    * Lets no task of {@code flow} read {@code partitions} from now on: lines of a topic and a number
    * with a tab between them, those of the last call taken back. Executors hear of it with the
-   * answer to their next report.
+   * answer to their next report. Returns whether it is news.
    */
-  public static synchronized void pause(String flow, String partitions) {
+  public static synchronized boolean pause(String flow, String partitions) {
     Set<TopicPartition> paused = new HashSet<>();
     partitions.lines().forEach(line -> paused.add(partition(line.split("\t"), 0)));
-    if (paused.isEmpty()) {
-      BY_FLOW.remove(flow);
-    } else {
-      BY_FLOW.put(flow, Set.copyOf(paused));
-    }
+    Set<TopicPartition> before =
+        paused.isEmpty() ? BY_FLOW.remove(flow) : BY_FLOW.put(flow, Set.copyOf(paused));
     PausedPartitions.set(BY_FLOW);
+    return !paused.equals(before == null ? Set.of() : before);
   }
 
   static synchronized void clear() {

@@ -78,8 +78,8 @@ def test_each_remote_topic_that_takes_no_records_is_said_once(
         flow.until(lambda: said.of("target_takes_nothing"))
 
         create_topic(source.bootstrap, added, 1)
-        flow.until(lambda: len(said.of("generation_started")) > 1)  # beside the first one
-        assert len(said.of("target_takes_nothing")) == 2
+        flow.until(lambda: len(said.of("target_takes_nothing")) > 1)
+        assert len(said.of("generation_started")) == 2, "one more, beside the first"
         with Cluster("A", {"bootstrap.servers": source.bootstrap}) as cluster:
             cluster.delete_topic(other)
         flow.until(lambda: len(said.of("generation_started")) > 2)
