@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from py4j.protocol import Py4JError
+
 from replication.app.run_history import JobOutcome
 from replication.errors import FlowError, ReplicationError
 from replication.flows.context import CatchUp
@@ -20,6 +22,9 @@ log = Log(__name__)
 REMIND_SECONDS = 60.0
 TOGETHER_SECONDS = 30.0
 """How long a flow that has ended waits for others, so that one commit gives all leases back."""
+
+ALONE_SECONDS = 30.0
+"""How long flows may take to say that the driver's JVM has ended, before the process ends."""
 
 
 JVM_HAS_ENDED: Final = (
@@ -112,12 +117,16 @@ def wait_for_all(
 
     While other flows still run, a failed flow is logged every *remind_seconds*. *give_back* ends
     the leases of flows that have ended, of as many as possible at once; *turn* is called each
-    second. The outcome is that of the failure that came first.
+    second, and asks the driver's JVM. The outcome is that of the failure that came first.
+
+    Raises:
+        FlowError: The JVM has ended, and some flow has not noticed it.
     """
     remind_at = time.monotonic() + remind_seconds
+    alone_since: float | None = None
     endings = _Endings(threads, requests, locks, give_back)
     while running := [thread for thread in threads if thread.is_alive()]:
-        turn()
+        alone_since = _turn(turn, alone_since)
         requested = requests.find()
         for thread in running:
             known, thread.catch_up.asked = thread.catch_up.asked, requests.catching_up(thread.flow)
@@ -143,6 +152,21 @@ def wait_for_all(
     endings.look()
     failures = [thread.failure for thread in threads if thread.failure]
     return min(failures, key=lambda failure: failure.at).outcome if failures else JobOutcome()
+
+
+def _turn(turn: Callable[[], None], alone_since: float | None) -> float | None:
+    """Returns since when *turn* has had no answer of the JVM; None if it has one.
+
+    If the JVM has ended, the flows say so themselves, each with its last figures.
+    """
+    try:
+        turn()
+    except (Py4JError, OSError):  # as in `has_jvm_ended`
+        since = alone_since or time.monotonic()
+        if time.monotonic() >= since + ALONE_SECONDS and has_jvm_ended():
+            raise FlowError(JVM_HAS_ENDED) from None
+        return since
+    return None
 
 
 class _Endings:

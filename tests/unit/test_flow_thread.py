@@ -12,10 +12,11 @@ import pytest
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from pyspark import SparkContext
 
-from replication.app.flow_thread import FlowThread, wait_for_all
+from replication.app import flow_thread
+from replication.app.flow_thread import JVM_HAS_ENDED, FlowThread, wait_for_all
 from replication.app.run_history import JobOutcome
 from replication.demo.brokers import free_port
-from replication.errors import ClusterError, GuardError
+from replication.errors import ClusterError, FlowError, GuardError
 from replication.model import Flow, NewEvent
 from replication.spark.session import has_jvm_ended
 from replication.state.files import LocalFiles
@@ -59,10 +60,22 @@ def failing(error: BaseException, after: threading.Event | None = None) -> Work:
     return work
 
 
-def test_a_lack_of_files_says_nothing_of_the_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def ask_ended_jvm(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
+    """Asks the process's JVM, which does not listen any more."""
     own = PythonParameters(port=0, daemonize=True)
     gateway = ClientServer(JavaParameters(port=free_port()), own)
     monkeypatch.setattr(SparkContext, "_jvm", gateway.jvm)
+
+    def ask() -> None:
+        gateway.jvm.java.lang.System.nanoTime()
+
+    yield ask
+    gateway.shutdown()
+
+
+@pytest.mark.usefixtures("ask_ended_jvm")
+def test_a_lack_of_files_says_nothing_of_the_jvm() -> None:
     limit, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     next_file = os.dup(0)
     os.close(next_file)
@@ -71,10 +84,36 @@ def test_a_lack_of_files_says_nothing_of_the_jvm(monkeypatch: pytest.MonkeyPatch
         ended = has_jvm_ended()
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (limit, most))
-    refused = has_jvm_ended()
-    gateway.shutdown()
+    assert (ended, has_jvm_ended()) == (False, True)
 
-    assert (ended, refused) == (False, True)
+
+def test_the_process_outlives_its_jvm_until_the_flows_have_said_so(
+    tmp_path: Path, ask_ended_jvm: Callable[[], None]
+) -> None:
+    """The main loop may notice it before they do."""
+    asked = threading.Event()
+
+    def turn() -> None:
+        asked.set()
+        ask_ended_jvm()
+
+    with started(tmp_path.as_uri(), failing(OSError("111"), after=asked)) as running:
+        outcome = wait_for_all(*running, turn=turn)
+
+    failure = running[0][0].failure
+    assert failure is not None
+    assert (str(failure.error), failure.outcome) == (JVM_HAS_ENDED, outcome)
+
+
+def test_a_flow_that_does_not_notice_the_end_of_the_jvm_keeps_no_process(
+    tmp_path: Path, ask_ended_jvm: Callable[[], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flow_thread, "ALONE_SECONDS", 0.1)
+
+    with started(tmp_path.as_uri(), until_stopped) as running:
+        with pytest.raises(FlowError, match="ended without a word"):
+            wait_for_all(*running, turn=ask_ended_jvm)
+        running[0][0].stop.set()
 
 
 def test_a_clean_end_is_0(tmp_path: Path) -> None:
