@@ -23,8 +23,8 @@ REMIND_SECONDS = 60.0
 TOGETHER_SECONDS = 30.0
 """How long a flow that has ended waits for others, so that one commit gives all leases back."""
 
-ALONE_SECONDS = 30.0
-"""How long flows may take to say that the driver's JVM has ended, before the process ends."""
+ALONE_SECONDS = 5.0
+"""How long a flow may take to notice that the driver's JVM has ended; some look once a minute."""
 
 
 JVM_HAS_ENDED: Final = (
@@ -79,16 +79,31 @@ class FlowThread(threading.Thread):
         self.failure: Failure | None = None
         self._work = work
         self._when_ended = when_ended
+        self._telling = threading.Lock()
+        self._is_told = False
 
     def run(self) -> None:
         """Does the thread's work: logs a failure at once, and keeps it."""
         self._run()
-        error = self.failure.error if self.failure else None
-        try:
-            self._when_ended(error, is_stopped=self.stop.is_set())
-        except Exception as broken:  # an end that nobody could note is no clean one
-            self.failure = self.failure or Failure(self.flow, broken, time.monotonic())
-            self.log.exception("flow_failed", text="internal error, please report it")
+        self._tell_end()
+
+    def give_up(self, error: ReplicationError) -> None:
+        """Tells of an end by *error*, which the work has not noticed and the process does."""
+        self.failure = self.failure or Failure(self.flow, error, time.monotonic())
+        self.log.error("flow_failed", text=error)
+        self._tell_end()
+
+    def _tell_end(self) -> None:
+        with self._telling:
+            if self._is_told:
+                return
+            self._is_told = True
+            error = self.failure.error if self.failure else None
+            try:
+                self._when_ended(error, is_stopped=self.stop.is_set())
+            except Exception as broken:  # an end that nobody could note is no clean one
+                self.failure = self.failure or Failure(self.flow, broken, time.monotonic())
+                self.log.exception("flow_failed", text="internal error, please report it")
 
     def _run(self) -> None:
         try:
@@ -117,16 +132,19 @@ def wait_for_all(
 
     While other flows still run, a failed flow is logged every *remind_seconds*. *give_back* ends
     the leases of flows that have ended, of as many as possible at once; *turn* is called each
-    second, and asks the driver's JVM. The outcome is that of the failure that came first.
-
-    Raises:
-        FlowError: The JVM has ended, and some flow has not noticed it.
+    second, and asks the driver's JVM: without it, a flow that has not noticed that ends as well.
+    The outcome is that of the failure that came first.
     """
     remind_at = time.monotonic() + remind_seconds
     alone_since: float | None = None
     endings = _Endings(threads, requests, locks, give_back)
     while running := [thread for thread in threads if thread.is_alive()]:
         alone_since = _turn(turn, alone_since)
+        if alone_since and time.monotonic() >= alone_since + ALONE_SECONDS and has_jvm_ended():
+            # the others have said so themselves, with their last figures
+            for thread in running:
+                thread.give_up(FlowError(JVM_HAS_ENDED))
+            break
         requested = requests.find()
         for thread in running:
             known, thread.catch_up.asked = thread.catch_up.asked, requests.catching_up(thread.flow)
@@ -155,17 +173,11 @@ def wait_for_all(
 
 
 def _turn(turn: Callable[[], None], alone_since: float | None) -> float | None:
-    """Returns since when *turn* has had no answer of the JVM; None if it has one.
-
-    If the JVM has ended, the flows say so themselves, each with its last figures.
-    """
+    """Returns since when *turn* has had no answer of the JVM; None if it has one."""
     try:
         turn()
     except (Py4JError, OSError):  # as in `has_jvm_ended`
-        since = alone_since or time.monotonic()
-        if time.monotonic() >= since + ALONE_SECONDS and has_jvm_ended():
-            raise FlowError(JVM_HAS_ENDED) from None
-        return since
+        return alone_since or time.monotonic()
     return None
 
 

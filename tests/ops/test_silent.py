@@ -82,6 +82,12 @@ def check(file: Path) -> tuple[int, str]:
     return result.exit_code, line
 
 
+def kill_jvm(mirror: MirrorProcess) -> None:
+    """Kills the driver's JVM, as a machine without memory does; its Python is left."""
+    (jvm,) = [pid for pid in family(mirror.pid) if program(pid) == "java"]
+    os.kill(jvm, signal.SIGKILL)
+
+
 @pytest.mark.guarantee
 def test_a_process_that_is_paused_or_killed_is_silent_from_wherever_one_looks(
     file: Path, tmp_path: Path
@@ -123,11 +129,17 @@ def test_a_flow_is_heard_whose_state_directory_has_begun_anew(file: Path, flow: 
     with running(file) as mirror:
         wait_until(lambda: state(file) == "running", START_SECONDS)
         assert check(file)[0] == 0
-        (jvm,) = [pid for pid in family(mirror.pid) if program(pid) == "java"]
-        os.kill(jvm, signal.SIGKILL)  # as a machine without memory does; its Python is left
+        kill_jvm(mirror)
         wait_until(lambda: state(file) == "failed", SILENT_SECONDS)
     code, line = check(file)
     assert (code, "the driver's JVM ended without a word" in line) == (9, True)
+
+
+def test_a_job_that_looks_once_a_minute_says_soon_that_its_jvm_was_killed(file: Path) -> None:
+    with running(file, "--job", "checkpoints") as mirror:
+        wait_until(lambda: state(file) == "running", START_SECONDS)
+        kill_jvm(mirror)
+        wait_until(lambda: state(file) == "failed", SILENT_SECONDS)
 
 
 @pytest.mark.soak

@@ -13,10 +13,10 @@ from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from pyspark import SparkContext
 
 from replication.app import flow_thread
-from replication.app.flow_thread import JVM_HAS_ENDED, FlowThread, wait_for_all
+from replication.app.flow_thread import JVM_HAS_ENDED, FlowThread, WhenEnded, wait_for_all
 from replication.app.run_history import JobOutcome
 from replication.demo.brokers import free_port
-from replication.errors import ClusterError, FlowError, GuardError
+from replication.errors import ClusterError, GuardError
 from replication.model import Flow, NewEvent
 from replication.spark.session import has_jvm_ended
 from replication.state.files import LocalFiles
@@ -30,15 +30,20 @@ FIRST, SECOND = Flow("A", "B"), Flow("B", "A")
 Work = Callable[[threading.Event], None]
 
 
+def unnoted(*_: object, **__: object) -> None:
+    """Takes a flow's end, and does nothing."""
+
+
 @contextmanager
 def started(
-    state_dir: str, *works: Work
+    state_dir: str, *works: Work, when_ended: WhenEnded = unnoted
 ) -> Iterator[tuple[list[FlowThread], StopRequests, JobLocks]]:
     """A running thread for each of *works*, with real locks and request files."""
     flows = [FIRST, SECOND][: len(works)]
     with hold_jobs(state_dir, flows, "mirror") as locks:
         requests = StopRequests(channel(state_dir), flows, "mirror", locks.holds, locks.address)
-        threads = [FlowThread(flow, work) for flow, work in zip(flows, works, strict=True)]
+        pairs = zip(flows, works, strict=True)
+        threads = [FlowThread(flow, work, when_ended) for flow, work in pairs]
         for thread in threads:
             thread.start()
         yield threads, requests, locks
@@ -110,10 +115,21 @@ def test_a_flow_that_does_not_notice_the_end_of_the_jvm_keeps_no_process(
 ) -> None:
     monkeypatch.setattr(flow_thread, "ALONE_SECONDS", 0.1)
 
-    with started(tmp_path.as_uri(), until_stopped) as running:
-        with pytest.raises(FlowError, match="ended without a word"):
-            wait_for_all(*running, turn=ask_ended_jvm)
-        running[0][0].stop.set()
+    ends: list[str] = []
+
+    def note(error: BaseException | None, *, is_stopped: bool) -> None:
+        assert not is_stopped
+        ends.append(str(error))
+
+    with started(tmp_path.as_uri(), until_stopped, when_ended=note) as running:
+        outcome = wait_for_all(*running, turn=ask_ended_jvm)
+        (thread,) = running[0]
+        thread.stop.set()
+        thread.join()
+
+    assert ends == [JVM_HAS_ENDED], "once, although its work ended cleanly later"
+    assert thread.failure is not None
+    assert thread.failure.outcome == outcome
 
 
 def test_a_clean_end_is_0(tmp_path: Path) -> None:
