@@ -3,7 +3,7 @@
 import http.client
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
@@ -18,12 +18,11 @@ def prefixing(host: str, prefix: str) -> Iterator[str]:
             if not self.path.startswith(f"{prefix}/"):
                 self.send_error(404)
                 return
-            connection = http.client.HTTPConnection(host, timeout=30)
             headers = {**dict(self.headers), "Connection": "close"}
-            connection.request("GET", self.path.removeprefix(prefix), headers=headers)
-            answer = connection.getresponse()
-            body = answer.read()
-            connection.close()
+            with closing(http.client.HTTPConnection(host, timeout=30)) as connection:
+                connection.request("GET", self.path.removeprefix(prefix), headers=headers)
+                answer = connection.getresponse()
+                body = answer.read()
             self.send_response(answer.status)
             for name, value in answer.getheaders():
                 if name.lower() not in {"connection", "date", "content-length"}:

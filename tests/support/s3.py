@@ -8,7 +8,7 @@ import subprocess
 import threading
 import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -43,10 +43,11 @@ class _PassesOn(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         headers = {k: v for k, v in self.headers.items() if k.lower() != self.without}
-        server = HTTPConnection(HOST, self.server.server_port_behind, timeout=30)  # type: ignore[attr-defined]
-        server.request(self.command, self.path, body, headers)
-        answer = server.getresponse()
-        content = answer.read()
+        behind = HTTPConnection(HOST, self.server.server_port_behind, timeout=30)  # type: ignore[attr-defined]
+        with closing(behind) as server:
+            server.request(self.command, self.path, body, headers)
+            answer = server.getresponse()
+            content = answer.read()
         if self._loses_answer():
             self.close_connection = True
             return

@@ -6,7 +6,7 @@ import logging
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 
 import pytest
 
@@ -39,10 +39,11 @@ class Clusters:
 
 def get(port: int, path: str, *, by: str = HOST, **headers: str) -> tuple[int, str]:
     """Status and body of a page, as the address *by* is told."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=10, source_address=(by, 0))
-    connection.request("GET", path, headers=headers)
-    answer = connection.getresponse()
-    return answer.status, answer.read().decode()
+    own = (by, 0)
+    with closing(http.client.HTTPConnection(HOST, port, timeout=10, source_address=own)) as to:
+        to.request("GET", path, headers=headers)
+        answer = to.getresponse()
+        return answer.status, answer.read().decode()
 
 
 def metrics(port: int, **more: str) -> MetricsConfig:
@@ -89,9 +90,9 @@ def test_the_pages_say_what_is_observed() -> None:
         assert get(port, "/readyz") == (200, "A->B running\n")
         status, text = get(port, "/")
         assert (status, text) == (404, "here are /livez, /metrics, /readyz, /status\n")
-        connection = http.client.HTTPConnection(HOST, port, timeout=10)
-        connection.request("POST", "/metrics", body="x")
-        assert connection.getresponse().status == 501
+        with closing(http.client.HTTPConnection(HOST, port, timeout=10)) as connection:
+            connection.request("POST", "/metrics", body="x")
+            assert connection.getresponse().status == 501
 
 
 @pytest.mark.parametrize(
