@@ -1,8 +1,12 @@
 """The classes of a JVM, as py4j shows them."""
 
-from typing import Any
+from typing import Any, Final
 
 from py4j.java_gateway import GatewayClient, JavaClass, JavaMember
+from py4j.protocol import Py4JError
+
+JVM_GONE: Final = (Py4JError, ConnectionError)
+"""What py4j raises once the JVM has ended: the second where it cannot even connect."""
 
 
 def java_class(jvm: Any, name: str) -> Any:  # noqa: ANN401 - py4j's own

@@ -85,19 +85,17 @@ class FlowThread(threading.Thread):
     def run(self) -> None:
         """Does the thread's work: logs a failure at once, and keeps it."""
         self._run()
-        self._tell_end()
+        self.tell_end()
 
-    def give_up(self, error: ReplicationError) -> None:
-        """Tells of an end by *error*, which the work has not noticed and the process does."""
-        self.failure = self.failure or Failure(self.flow, error, time.monotonic())
-        self.log.error("flow_failed", text=error)
-        self._tell_end()
-
-    def _tell_end(self) -> None:
+    def tell_end(self, given_up: ReplicationError | None = None) -> None:
+        """Tells of the end, once; *given_up* is one that only the process has noticed."""
         with self._telling:
             if self._is_told:
                 return
             self._is_told = True
+            if given_up is not None and self.failure is None:
+                self.failure = Failure(self.flow, given_up, time.monotonic())
+                self.log.error("flow_failed", text=given_up)
             error = self.failure.error if self.failure else None
             try:
                 self._when_ended(error, is_stopped=self.stop.is_set())
@@ -143,7 +141,7 @@ def wait_for_all(
         if alone_since and time.monotonic() >= alone_since + ALONE_SECONDS and has_jvm_ended():
             # the others have said so themselves, with their last figures
             for thread in running:
-                thread.give_up(FlowError(JVM_HAS_ENDED))
+                thread.tell_end(FlowError(JVM_HAS_ENDED))
             break
         requested = requests.find()
         for thread in running:

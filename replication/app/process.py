@@ -17,10 +17,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
-
 from replication.config.home import RUN_FOLDER
-from replication.java import java_class
+from replication.java import JVM_GONE, java_class
 from replication.log import Log
 from replication.spark.acknowledged import JVM_FIGURES
 from replication.state.requests import STOP_FILE
@@ -195,7 +193,7 @@ def _parent(ask: Callable[[], Any]) -> str | None:
     That is so in another namespace, where the JVM cannot open one more file, and where it does not
     answer.
     """
-    with suppress(Py4JError):
+    with suppress(*JVM_GONE):
         if parent := int(ask()):
             return str(parent)
     return None

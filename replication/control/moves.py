@@ -459,14 +459,13 @@ def _plan_skip(
     if offset < at.upstream:
         _refuse([f"{tp} stands at offset {at.upstream}: offset {offset} is copied or passed"])
     with compared(clients.config.flow):
-        if is_named and with_records(clients, {tp: (at.upstream, offset)}):
+        found = None if is_named else rejected_records(clients, plan, {tp: at}).get(tp)
+        if found is None and with_records(clients, {tp: (at.upstream, offset)}):
             _refuse([f"{tp} stands at offset {at.upstream}, and a record before {offset} waits"])
-        if not is_named:
-            found = rejected_records(clients, plan, {tp: at}).get(tp)
-            if found is None or found.offset != offset:
-                other = "" if found is None else f"; the next one that cannot is {found.text}"
-                text = f"nothing shows that the record at offset {offset} cannot be copied"
-                _refuse([f"{tp}: {text}{other}"])
+        if not is_named and (found is None or found.offset != offset):
+            other = "" if found is None else f"; the next one that cannot is {found.text}"
+            text = f"nothing shows that the record at offset {offset} cannot be copied"
+            _refuse([f"{tp}: {text}{other}"])
     moving = {tp: Moving(offset + 1, own[tp].seen, plan.source_ids[tp.topic])}
     moved = _moved(moving, plan, spans, own)
     maps = {tp: MovedMap(_runs(stored, plan, moved)[tp], moved[tp], 1)}

@@ -11,9 +11,8 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol
 
-from py4j.protocol import Py4JError
-
 from replication.errors import ReplicationError
+from replication.java import JVM_GONE
 from replication.kafka.watch import ClusterWatch, ObservedSilence, Watches
 from replication.log import Log
 from replication.model import Flow, NewEvent, Topic, TopicPartition
@@ -287,7 +286,7 @@ class Outages(AbstractContextManager["Outages"]):
 
     def _look_on(self) -> None:
         self._tables.use_background()
-        with suppress(Py4JError):  # the JVM has ended, and all flows with it
+        with suppress(*JVM_GONE):  # the JVM has ended, and all flows with it
             while not self._over.wait(REST_SECONDS if self._are_calm else LOOK_SECONDS):
                 self._look()
 

@@ -15,9 +15,9 @@ from threading import Lock
 from typing import Any, Final, TypeVar
 
 from py4j.java_gateway import JavaObject, JVMView
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 
-from replication.java import java_class
+from replication.java import JVM_GONE, java_class
 from replication.kafka.api import (
     ORIGINS,
     Answers,
@@ -239,7 +239,7 @@ class JavaTopics:
     def close(self) -> None:
         """Closes the connections. Without it they end with the object, when the JVM collects it."""
         if self._client is not None:
-            with suppress(Py4JError):  # the JVM has ended
+            with suppress(*JVM_GONE):  # the JVM has ended
                 self._client.close()
 
     def _new_client(self) -> JavaObject:

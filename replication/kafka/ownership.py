@@ -9,9 +9,8 @@ from dataclasses import astuple, dataclass
 from typing import Final, Literal, cast
 
 from py4j.java_gateway import JVMView
-from py4j.protocol import Py4JError
 
-from replication.java import java_class
+from replication.java import JVM_GONE, java_class
 from replication.kafka.jvm import java_map
 
 MemberState = Literal["joining", "waiting", "owner", "lost"]
@@ -103,7 +102,7 @@ class Ownership(AbstractContextManager["Ownership"]):
 
     def __exit__(self, *_: object) -> None:
         """Leaves the group. The object is of no use afterwards."""
-        with suppress(Py4JError):  # the membership has ended with the JVM
+        with suppress(*JVM_GONE):  # the membership has ended with the JVM
             self._java.leave()
 
     @property
@@ -111,7 +110,7 @@ class Ownership(AbstractContextManager["Ownership"]):
         """Whether this member is the owner by now. ``lost`` is final; `reason` says why."""
         try:
             return cast("MemberState", self._java.state())
-        except Py4JError:
+        except JVM_GONE:
             return "lost"
 
     @property
@@ -139,5 +138,5 @@ class Ownership(AbstractContextManager["Ownership"]):
         """Why the lease was lost, or why the group cannot be joined."""
         try:
             return str(self._java.reason())
-        except Py4JError:
+        except JVM_GONE:
             return "the driver's JVM does not answer"

@@ -15,10 +15,9 @@ from dataclasses import dataclass, field
 from datetime import datetime, timezone
 from typing import Final
 
-from py4j.protocol import Py4JError
-
 from replication.config.client_keys import QUICK_RETURN
 from replication.errors import ReplicationError
+from replication.java import JVM_GONE
 from replication.kafka.api import Admin, Call, ClientError, ClientFailure
 from replication.kafka.calls import open_admin
 from replication.kafka.cluster import DENIED
@@ -286,7 +285,7 @@ class ClusterWatch:
         ends: Mapping[TopicPartition, int | ClientFailure] = {}
         if leads:
             admin = self._admin
-            with suppress(ClientError, Py4JError):  # or the JVM has ended, and all flows with it
+            with suppress(ClientError, *JVM_GONE):  # or the JVM has ended, and all flows with it
                 ends = admin.ends(leads.values(), "read_uncommitted", LATE_SECONDS)
         # an error may be another broker's, or the client's
         answered = {number for number, tp in leads.items() if isinstance(ends.get(tp), int)}

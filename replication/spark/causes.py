@@ -9,6 +9,7 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql.streaming.query import StreamingQuery
 
+from replication.java import JVM_GONE
 from replication.model import TopicPartition
 
 SPARK_ERRORS: Final = (PySparkException, Py4JJavaError)
@@ -69,7 +70,7 @@ def causes_of(error: BaseException) -> tuple[Cause, ...]:
     """Returns what *error*, of py4j or Spark, comes from, outermost first; nothing if unknown."""
     try:
         return tuple(_causes(_thrown(error)))
-    except Py4JError:  # the JVM has gone
+    except JVM_GONE:
         return ()
 
 

@@ -30,7 +30,7 @@ from replication.config.home import (
     storage_class_path,
 )
 from replication.errors import SetupError, first_line
-from replication.java import java_class, known_class
+from replication.java import JVM_GONE, java_class, known_class
 from replication.log import Log
 from replication.model import Source, is_local_mode, local_slots
 from replication.spark.acknowledged import PLUGIN, PLUGINS, TAGS, is_on_class_path
@@ -507,7 +507,7 @@ def has_jvm_ended() -> bool:
         return False
     try:
         java_class(jvm, "java.lang.System").nanoTime()
-    except (Py4JError, ConnectionError):  # py4j has both for it
+    except JVM_GONE:
         return True
     except OSError:  # such as a lack of files, which says nothing of the JVM
         return False

@@ -10,10 +10,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
-from py4j.protocol import Py4JError
-
 from replication.config.tree import ClusterConfig
 from replication.figures.lag import Skew, SkewMeter
+from replication.java import JVM_GONE
 from replication.kafka.diagnosis import CallError
 from replication.kafka.java_admin import Quorum
 from replication.kafka.jvm import has_our_classes, shared_jvm
@@ -61,7 +60,7 @@ class Clocks:
 
     def _close(self, alias: str) -> None:
         if (quorum := self._quorums.pop(alias, None)) is not None:
-            with suppress(Py4JError):  # the JVM has ended, and the client with it
+            with suppress(*JVM_GONE):  # the JVM has ended, and the client with it
                 quorum.__exit__()
 
     def ask(self, cluster: ClusterConfig) -> None:

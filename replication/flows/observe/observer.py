@@ -22,6 +22,7 @@ from replication.figures.lag import jumped, steady
 from replication.figures.observation import Observation
 from replication.flows.observe.clocks import Clocks
 from replication.flows.observe.flow_observer import FlowObserver
+from replication.java import JVM_GONE
 from replication.kafka.api import KafkaRecord, join_names
 from replication.kafka.cluster import Cluster, Rejections
 from replication.kafka.reader import Reader
@@ -334,7 +335,7 @@ class Observer:
                 return
 
     def _report_of(self, flow: Flow) -> Reported | None:
-        with suppress(Py4JError):  # the JVM ends, and all flows with it
+        with suppress(*JVM_GONE):  # the JVM ends, and all flows with it
             return self._reported.of(flow)
         return None
 

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from py4j.protocol import Py4JError
 from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,6 +26,7 @@ from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import spark_errors
 from replication.flows.replicate.map_writer import CheckedRuns, Looks, MapWriter, Reports
 from replication.flows.replicate.schemas import schema_topics
+from replication.java import JVM_GONE
 from replication.kafka.cluster import Rejections
 from replication.kafka.reach import MuteServers, with_answering_servers
 from replication.log import Log
@@ -373,7 +373,7 @@ class Generation:
         it runs still, and would let this wait for its tasks.
         """
         self.stop()
-        with suppress(Py4JError, ProgressGapError):  # `close` meets the same, and says so
+        with suppress(*JVM_GONE, ProgressGapError):  # `close` meets the same, and says so
             self._reports.finish()
             self._reports.add_to(self.pending)
         return self._reports.rejected
@@ -423,7 +423,7 @@ class Generation:
     def stop(self) -> None:
         """Stops the query; `close` follows."""
         self._is_quiet = False
-        with suppress(Py4JError):  # without the JVM it has stopped
+        with suppress(*JVM_GONE):  # without the JVM it has stopped
             self._queries.stop()
 
     def close(self) -> dict[TopicPartition, Position]:
@@ -443,7 +443,7 @@ class Generation:
             self.write_pending()
         except StateError as error:  # the map writer keeps what it could not write
             self.log.warning("map_write_failed", text=error)
-        except Py4JError as error:
+        except JVM_GONE as error:
             # without the JVM nothing can be read; the next start counts in the target's log
             self.log.warning("spark_lost", generation=self.number, text=error)
         finally:

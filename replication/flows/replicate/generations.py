@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from py4j.protocol import Py4JError
-
 from replication.errors import ClusterError
 from replication.flows.context import FlowContext
 from replication.flows.replicate.failures import decisive, explain, rejection
@@ -21,6 +19,7 @@ from replication.flows.replicate.idle import IdlePartitions, apply_limits
 from replication.flows.replicate.map_writer import MapWriter
 from replication.flows.replicate.open_transactions import OpenTransactions
 from replication.flows.replicate.topic_ids import TopicIdWatch
+from replication.java import JVM_GONE
 from replication.model import Mode, Position, TopicPartition, is_local_mode
 from replication.spark.acknowledged import is_reported, pause_partitions
 from replication.spark.kafka_options import limit_polling
@@ -459,7 +458,7 @@ class Generations:
                 positions |= generation.close()
         finally:
             if self._paused:  # the next queries read everything: their plan lacks what is paused
-                with suppress(Py4JError):  # without the JVM nobody reads
+                with suppress(*JVM_GONE):  # without the JVM nobody reads
                     pause_partitions(self._context.spark, self._context.config.flow, ())
             self._ids.close()  # its thread would look on for as long as the process lives
         self._running.clear()

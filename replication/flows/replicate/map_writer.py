@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 import pyspark
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 
 from replication.config.transforms import chain_text, stored_transforms
 from replication.errors import ClusterError, StateError
 from replication.flows.context import FlowContext
+from replication.java import JVM_GONE
 from replication.kafka.internal_topic import InternalTopic
 from replication.mm2.wire import OffsetSync
 from replication.model import Chain, Flow, Position, TopicPartition
@@ -231,7 +231,7 @@ class Reports:
     def close(self) -> None:
         """Drops all further reports."""
         if self._acknowledged is not None:
-            with suppress(Py4JError):  # the JVM may be gone, and the reports with it
+            with suppress(*JVM_GONE):  # the JVM may be gone, and the reports with it
                 self._acknowledged.close()
 
 

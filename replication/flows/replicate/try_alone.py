@@ -8,7 +8,7 @@ same batch before it, and the target took none: they are copied when it has reje
 from collections.abc import Mapping
 from contextlib import suppress
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from replication.flows.context import FlowContext
@@ -16,6 +16,7 @@ from replication.flows.replicate.failures import QueryError, explain
 from replication.flows.replicate.generation import compressing, crossing, sink
 from replication.flows.replicate.map_writer import MapWriter, Reports
 from replication.flows.replicate.schemas import schema_topics
+from replication.java import JVM_GONE
 from replication.kafka.cluster import Rejections
 from replication.kafka.diagnosis import CallError
 from replication.model import Position, TopicPartition
@@ -139,7 +140,7 @@ def _copy(
                 failure = error
             finally:
                 # what is missing there is copied once more
-                with suppress(Py4JError, ProgressGapError):
+                with suppress(*JVM_GONE, ProgressGapError):
                     reports.finish()
                     reports.add_to(pending)
                 reports.count(pending.take_new())

@@ -96,11 +96,12 @@ def test_a_running_flow_leaves_out_the_record_that_it_names_and_no_other(
     spark: SparkSession, clusters: Clusters, tmp_path: Path, topic_name: str
 ) -> None:
     bad = Bad(spark, tmp_path, clusters, topic_name, "bad", "sound", partitions=2)
-    send_records(bad.source, bad.topic, [replace(LARGE, partition=1)])
     send_records(bad.source, bad.sound, numbered(0, 10))
     commit(bad.source, f"g-{topic_name}", {bad.tp: Committed(55)})
     flow = bad.run("microbatch")
     flow.until(lambda: ("set-aside", bad.topic) in kinds_of_topics(flow.tables))
+    # only now: a task that fails ends those of other partitions wherever they are
+    send_records(bad.source, bad.topic, [replace(LARGE, partition=1)])
     bad.follow()
     flow.until(lambda: numbers(bad.target, bad.remote(bad.sound)) == [*range(10)])
     unsaid = bad.skip(50, "--execute")
@@ -168,6 +169,8 @@ def test_a_flow_that_its_only_topic_has_ended_goes_on_behind_the_record(
     flow = bad.run("drain")
     flow.join()
     late = bad.skip(50, "--execute")
+    send_records(bad.source, bad.topic, numbered(60, 65))
+    early = bad.skip(64)
 
     (command,) = [line for line in str(ended.value).splitlines() if "To leave it out" in line]
     part = f"--topic {bad.topic} --partition 0 --offset 50"
@@ -179,5 +182,8 @@ def test_a_flow_that_its_only_topic_has_ended_goes_on_behind_the_record(
     assert bad.copied() == [*range(50), *range(51, 51 + behind), *range(51, 60)]
     assert list((bad.state / "_control").glob("move-*")) == []
     assert late.exit_code == 8
+    assert early.output.rstrip().endswith(
+        f"{bad.tp} stands at offset 60, and a record before 64 waits"
+    )
     events = kinds(flow.tables)
     assert (events.count("jumped"), events.count("move-unused")) == (1, 1)
