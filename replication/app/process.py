@@ -201,9 +201,12 @@ def _parent(ask: Callable[[], Any]) -> str | None:
 
 def _watch(ask: Callable[[], Any], script: str, file: Path) -> None:
     launcher = os.getppid()
-    while os.getppid() == launcher:  # without its JVM this process ends
+    while True:
         time.sleep(POLL_SECONDS)
-        if is_lost(_parent(ask), script):
+        is_script_lost = is_lost(_parent(ask), script)
+        if os.getppid() != launcher:  # the JVM has ended, of which the flows tell
+            return
+        if is_script_lost:
             log.warning(
                 "script_lost", pid=script, text="spark-submit.sh was killed; stopping the job"
             )

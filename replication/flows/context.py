@@ -25,7 +25,7 @@ from replication.offsets.map import LiveMap
 from replication.positions.flow_clients import compared
 from replication.positions.originals import transform_refusals, unsafe_keys
 from replication.spark.kafka_options import producer_client_id
-from replication.spark.session import LateSession, driver_jvm
+from replication.spark.session import LateSession, driver_jvm, has_jvm_ended
 from replication.state.change_files import ChangeFiles
 from replication.state.claim import Claim, LeaseName, join_from
 from replication.state.cluster_ids import (
@@ -300,7 +300,8 @@ class FlowContext:
                 if not part:
                     self.owns.clear()
                 del self.held[part]
-                if not lease.is_held:  # the next owner speaks, whatever this one had to say
+                # the next owner speaks, whatever this one had to say; a JVM's end names none
+                if not lease.is_held and not has_jvm_ended():
                     del self.spoke_as[part]
 
     def _note(self, lease: Lease) -> None:

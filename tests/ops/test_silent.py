@@ -135,8 +135,11 @@ def test_a_flow_is_heard_whose_state_directory_has_begun_anew(file: Path, flow: 
     assert (code, "the driver's JVM ended without a word" in line) == (9, True)
 
 
-def test_a_job_that_looks_once_a_minute_says_soon_that_its_jvm_was_killed(file: Path) -> None:
-    with running(file, "--job", "checkpoints") as mirror:
+@pytest.mark.parametrize("job", ["checkpoints", "metadata", "heartbeats"])
+def test_a_job_that_looks_once_a_minute_says_soon_that_its_jvm_was_killed(
+    file: Path, job: str
+) -> None:
+    with running(file, "--job", job) as mirror:
         wait_until(lambda: state(file) == "running", START_SECONDS)
         kill_jvm(mirror)
         wait_until(lambda: state(file) == "failed", SILENT_SECONDS)
